@@ -181,8 +181,8 @@ MUTANTS = [
     Mutant("kaged-plugins-are-tried-unconfined", "conformance/kaged/capabilities.py", "sandbox=CLASS", 'sandbox="none"', KAGED_AXES),
     Mutant("kaged-denials-are-overlooked", "conformance/kaged/capabilities.py", 'strays = line.source == "denied" and', "strays = False and", KAGED_AXES),
     Mutant("kaged-storage-is-never-refused", "conformance/kaged/capabilities.py", "REVERSE[method].capability in capabilities:", "False:", KAGED_AXES),
-    Mutant("kaged-plugins-may-flood", "conformance/kaged/limits.py", "told <= MAX_NOTIFY_RATE * (1 + took)", "True", KAGED_AXES),
-    Mutant("kaged-initialized-may-be-answered", "conformance/kaged/protocol.py", 'require(not host.unasked(), "it answered the notification', 'require(True, "it answered the notification', KAGED_AXES),
+    Mutant("kaged-plugins-may-flood", "conformance/kaged/limits.py", "sent <= MAX_NOTIFY_RATE * (1 + took)", "True", KAGED_AXES),
+    Mutant("kaged-initialized-may-be-answered", "conformance/kaged/protocol.py", 'not host.unsolicited(), "it answered the notification', 'True, "it answered the notification', KAGED_AXES),
     # Storage
     Mutant("answered-without-a-commit", "services/storage/sqlite_file.py", '        yield\n        connection.execute("COMMIT")', '        yield\n        connection.execute("ROLLBACK")', "tests/services/test_storage_kills.py tests/services/test_storage.py"),
     Mutant("commits-are-not-synced", "services/storage/sqlite_file.py", '"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"', "tests/services/test_storage_files.py"),

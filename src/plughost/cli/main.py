@@ -81,7 +81,7 @@ def main(argv: list[str] | None = None) -> None:
     output.guard_streams()
     words = sys.argv[1:] if argv is None else argv
     bare: list[str] = []
-    if "--" in words and words[:1] != ["x"]:  # what follows a namespace is the plugin's
+    if "--" in words and words[:1] != ["x"]:  # the words after a namespace belong to the plugin
         cut = words.index("--")
         words, bare = words[:cut], words[cut + 1 :]
     as_json = _wants_json(words)
@@ -113,4 +113,4 @@ def _wants_json(words: list[str]) -> bool:
     """Whether failures are reported as JSON on stdout too."""
     if words[:1] == ["conform"]:  # there it names a file
         return ("--json", "-") in pairwise(words) or "--json=-" in words
-    return "--json" in words and words[:1] != ["x"]  # what follows a namespace is the plugin's
+    return "--json" in words and words[:1] != ["x"]  # the words after a namespace belong to the plugin

@@ -37,7 +37,7 @@ class Axis(msgspec.Struct, frozen=True, kw_only=True):
     """What a conforming plugin does, in one sentence."""
     test: Callable[[PluginUnderTest], Awaitable[None]]
     """Raises Failed, Skipped or Warned, or any PluginError that a host would have raised."""
-    spares: Callable[[PluginUnderTest], str | None] = _always
+    skip_reason: Callable[[PluginUnderTest], str | None] = _always
     """The reason why the axis does not apply to a plugin; None when it does."""
 
 

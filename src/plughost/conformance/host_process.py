@@ -16,7 +16,7 @@ from plughost.engine.launcher.launch import Launch
 from plughost.engine.process import Process
 from plughost.errors import LaunchFailed
 
-KILL_PATIENCE = 10.0
+KILL_TIMEOUT = 10.0
 MOST_LINES = 10_000
 """Maximum number of lines kept of its stderr."""
 MOST_BYTES = 8 << 20
@@ -64,7 +64,7 @@ class HostProcess:
 
     async def _close(self) -> None:
         self._process.kill()
-        if not await self.ends_within(KILL_PATIENCE):
+        if not await self.ends_within(KILL_TIMEOUT):
             self._process.kill_launcher()
         self._channel.close()
         self._process.release()
@@ -88,7 +88,9 @@ class HostProcess:
         try:
             line = _command_line(launcher)
             below = launcher
-            while _command_line(below) == line:  # the launcher, and its keeper where there is one
+            while (
+                _command_line(below) == line
+            ):  # skip the launcher, and its child launcher where there is one
                 below = int(Path(f"/proc/{below}/task/{below}/children").read_text().split()[0])
             os.kill(below, signal.SIGINT)
         except (OSError, IndexError):

@@ -16,7 +16,7 @@ LONGEST_TALK = 2.0
 """Maximum seconds to drain a plugin that never falls silent."""
 
 MOST_SAID, MOST_BYTES = 50_000, 32 << 20
-"""Messages of one process, and how large they are together; they are all kept."""
+"""Maximum number and total bytes of messages of one process, all of which are kept."""
 
 Message = dict[str, Any]
 Answers = Callable[[str, Any], Message]
@@ -42,18 +42,18 @@ class JsonRpcClient:
         self._numbers = itertools.count(1)
         self._responses: dict[Any, Message] = {}
         self.wire = wire
-        self.heard: list[Message] = []
-        """What the plugin asked and told, in its order."""
-        self.said: list[Message] = []
-        """Everything that came from it."""
+        self.incoming: list[Message] = []
+        """The plugin's requests and notifications, in order."""
+        self.transcript: list[Message] = []
+        """Every message of the plugin, in order."""
 
-    def unasked(self) -> list[Message]:
+    def unsolicited(self) -> list[Message]:
         """Responses that match no request."""
         return [*self._responses.values()]
 
-    def told(self, method: str) -> list[Message]:
+    def received(self, method: str) -> list[Message]:
         """The plugin's requests and notifications of a method."""
-        return [message for message in self.heard if message["method"] == method]
+        return [message for message in self.incoming if message["method"] == method]
 
     async def ask(self, method: str, params: Any) -> Message:
         """Sends a request and waits for its response."""
@@ -71,7 +71,7 @@ class JsonRpcClient:
             self._take(await self.wire.message(f"the response to {method}"))
         return self._responses.pop(number)
 
-    def tell(self, method: str, params: Any) -> None:
+    def notify(self, method: str, params: Any) -> None:
         """Sends a notification."""
         self.wire.send({"jsonrpc": "2.0", "method": method, "params": params})
 
@@ -92,13 +92,13 @@ class JsonRpcClient:
             f"it sent the id {number!r:.100}: it is no integer and no text",
         )
         require(isinstance(method, str), f"it sent the method {method!r:.100}: no text")
-        bearable = len(self.said) < MOST_SAID and self.wire.taken < MOST_BYTES
-        require(bearable, f"it does not stop talking, after {len(self.said)} messages")
-        self.said.append(message)
+        bearable = len(self.transcript) < MOST_SAID and self.wire.taken < MOST_BYTES
+        require(bearable, f"it does not stop talking, after {len(self.transcript)} messages")
+        self.transcript.append(message)
         if "method" not in message:
             self._responses[number] = message
             return
-        self.heard.append(message)
+        self.incoming.append(message)
         if number is not None:
             self._answer(number, method, message.get("params"))
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from plughost.conformance.axis import Failed
-from plughost.conformance.raw_process import PATIENCE, RawProcess
+from plughost.conformance.raw_process import DEFAULT_TIMEOUT, RawProcess
 from plughost.contracts.base import ResolvedSpec
 from plughost.contracts.registry import get_contract
 from plughost.host import Host, Plugin
@@ -39,15 +39,15 @@ class PluginUnderTest:
         self,
         spec: PluginSpec,
         sample: Sample | None = None,
-        patience: float = PATIENCE,
+        timeout: float = DEFAULT_TIMEOUT,
         *,
         lenient: bool = False,
     ) -> None:
         self.spec = spec
         self.lenient = lenient
-        """Whether it is only a warning where all existing plugins do less than their contract asks for."""
+        """Whether to warn only, where all existing plugins do less than their contract asks for."""
         self.sample = sample
-        self.patience = patience
+        self.timeout = timeout
         self.contract = get_contract(spec.contract)
         self.binding: ResolvedSpec = self.contract.bind(spec)
         self.frames: deque[str] = deque(maxlen=KEPT)
@@ -65,7 +65,7 @@ class PluginUnderTest:
         framing = self.contract.session(spec, binding).framing()
         async with (
             unhosted.confine_unhosted(spec, binding) as start,
-            RawProcess(start, framing, self.frames, self.patience) as wire,
+            RawProcess(start, framing, self.frames, self.timeout) as wire,
         ):
             yield wire
 
@@ -83,14 +83,14 @@ class PluginUnderTest:
                 yield host, await host.add(spec), clock
             finally:
                 for plugin in host.plugins.values():
-                    plugin.kill()  # nobody moves the clock on for its grace
+                    plugin.kill()  # the virtual clock stands still, so its grace would never end
 
 
-async def within(patience: float, work: Awaitable[T], what: str) -> T:
-    """Waits at most `patience` seconds of real time, since the host's own clock is virtual and stands
+async def within(timeout: float, work: Awaitable[T], what: str) -> T:
+    """Waits at most `timeout` seconds of real time, since the host's own clock is virtual and stands
     still."""
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             return await work
     except TimeoutError:
-        raise Failed(f"{what} did not come within {patience:g} s") from None
+        raise Failed(f"{what} did not come within {timeout:g} s") from None

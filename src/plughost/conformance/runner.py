@@ -11,7 +11,7 @@ import msgspec
 from plughost._util.text import escape_controls
 from plughost.conformance.axis import Axis, AxisVerdict, Failed, Skipped, Warned
 from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
-from plughost.conformance.raw_process import PATIENCE
+from plughost.conformance.raw_process import DEFAULT_TIMEOUT
 from plughost.contracts.resolve import sandbox_class
 from plughost.errors import InvalidSpec, LaunchFailed, PluginError
 from plughost.spec import PluginSpec
@@ -20,7 +20,7 @@ GROUP = "plughost.conformance"
 """The entry-point group: a contract's name → its tuple of axes. External contracts register their own."""
 
 LONGEST_AXIS = 12
-"""The time limit of an axis, in multiples of `patience`."""
+"""The time limit of an axis, in multiples of `timeout`."""
 LONGEST_REASON = 2000
 
 
@@ -59,11 +59,11 @@ async def run_axes(
     *,
     only: Collection[str] = (),
     sample: Sample | None = None,
-    patience: float = PATIENCE,
+    timeout: float = DEFAULT_TIMEOUT,
     lenient: bool = False,
-    told: Callable[[AxisVerdict], None] = lambda verdict: None,
+    on_verdict: Callable[[AxisVerdict], None] = lambda verdict: None,
 ) -> ConformanceReport:
-    """Runs a plugin through its contract's axes, or through the named ones. `told` is called with each
+    """Runs a plugin through its contract's axes, or through the named ones. `on_verdict` is called with each
     verdict at once.
 
     Raises LaunchFailed when the plugin cannot be started, or not in its sandbox: that says nothing about its
@@ -74,17 +74,17 @@ async def run_axes(
     if unknown:
         known = ", ".join(axis.name for axis in axes)
         raise InvalidSpec(f"no such axis: {', '.join(sorted(unknown))}; known: {known}")
-    subject = PluginUnderTest(spec, sample, patience, lenient=lenient)
+    subject = PluginUnderTest(spec, sample, timeout, lenient=lenient)
     verdicts = []
     for axis in axes:
         if not only or axis.name in only:
             verdicts.append(await _verdict(axis, subject))
-            told(verdicts[-1])
+            on_verdict(verdicts[-1])
     return ConformanceReport(spec.name, spec.contract, tuple(verdicts), sandbox_class(spec, subject.contract))
 
 
 async def _verdict(axis: Axis, subject: PluginUnderTest) -> AxisVerdict:
-    if (reason := axis.spares(subject)) is not None:
+    if (reason := axis.skip_reason(subject)) is not None:
         return AxisVerdict(axis=axis.name, outcome="skipped", reason=reason)
     subject.frames.clear()
     began = time.monotonic()
@@ -104,7 +104,7 @@ async def _verdict(axis: Axis, subject: PluginUnderTest) -> AxisVerdict:
 
 async def _objection(axis: Axis, subject: PluginUnderTest) -> str | None:
     """Runs the axis; returns the reason of a failure, or None."""
-    limit = LONGEST_AXIS * subject.patience
+    limit = LONGEST_AXIS * subject.timeout
     try:
         async with asyncio.timeout(limit):
             await axis.test(subject)

@@ -61,9 +61,9 @@ def write(contract: str, name: str, language: str, parent: Path) -> Scaffold:
     _check(contract, name, language, parent)
     layers = [TEMPLATES / kind / part for kind in (SHARED, contract) for part in (ANY, language)]
     given = {"name": name, "contract": contract, "language": language, "machine": _machine()}
-    words = _words(layers, given)
+    words = _variables(layers, given)
     files = {_fill(path, words): template for path, template in _templates(layers)}
-    brought = _brought(words)
+    brought = _sdk_files(words)
     folder = parent / name
     try:
         with tempfile.TemporaryDirectory(dir=parent, prefix=f".{name}-") as place:
@@ -99,7 +99,7 @@ def _check(contract: str, name: str, language: str, parent: Path) -> None:
         raise InvalidSpec(f"no such folder: {parent}")
 
 
-def _words(layers: list[Path], words: dict[str, str]) -> dict[str, str]:
+def _variables(layers: list[Path], words: dict[str, str]) -> dict[str, str]:
     """The variables of all layers. Later layers override earlier ones, and may use their variables."""
     for layer in layers:
         if (layer / WORDS).exists():
@@ -108,7 +108,7 @@ def _words(layers: list[Path], words: dict[str, str]) -> dict[str, str]:
     return words
 
 
-def _brought(words: Mapping[str, str]) -> dict[str, Path]:
+def _sdk_files(words: Mapping[str, str]) -> dict[str, Path]:
     """The SDK files that are copied into the plugin's folder, by their paths there."""
     if "brings" not in words:
         return {}

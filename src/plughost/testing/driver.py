@@ -30,7 +30,7 @@ from plughost.wire.framing import FrameError
 from plughost.wire.ledger import Ledger
 from plughost.wire.messages import ABSENT, NOTHING, Notification, Progress, Request, Response, decode
 
-PATIENCE = 5.0
+DEFAULT_TIMEOUT = 5.0
 Scripted = Callable[[Any], Any] | PluginError | Any
 """The answer to a plugin's request: a value, an error to raise, or a function of the params."""
 
@@ -63,22 +63,22 @@ class Driver:
         self._ledger: Ledger[Any] = Ledger(session.first_id)
         self._answers: dict[int, Response] = {}
         self.clock = clock or VirtualClock()
-        """What delays and timeouts count on; real time counts, too, for a plugin that hangs."""
+        """The clock of delays and timeouts; real time also counts, for a plugin that hangs."""
         self._in, self._out = MemoryPipe(from_plugin, self.clock), MemoryPipe(to_plugin, self.clock)
         self._ended = False
         self.answers: dict[str, Scripted] = {"host/snapshot/subscribe": {}, **answers}
-        """What the plugin is answered when it asks the host, by method."""
+        """The host's answers to the plugin's requests, by method."""
         self.requests: list[tuple[str, Any]] = []
-        """What it has asked the host."""
+        """The plugin's requests to the host: method and params."""
         self.notifications: list[tuple[str, Any]] = []
-        """What it has told the host."""
+        """The plugin's notifications to the host: method and params."""
         self.events: list[tuple[int, Any]] = []
-        """What it has said of calls before their answers, by their numbers."""
+        """Progress events of calls before their answers: call number and payload."""
         self.dropped: list[Any] = []
-        """What it sent that means nothing."""
+        """Messages that were dropped because the protocol gives them no meaning."""
         self.traffic = Traffic(origin)
         self.failure: BaseException | None = None
-        """What the plugin's own code has raised out of `run`."""
+        """The exception that the plugin's `run` raised."""
         self._thread = threading.Thread(target=self._run, args=(plugin,), name="plugin", daemon=True)
 
     def _run(self, plugin: Drivable) -> None:
@@ -100,7 +100,7 @@ class Driver:
         for message in self._session.on_ready():
             self._send(message)
 
-    def call(self, method: str, params: Any = ABSENT, *, timeout: float = PATIENCE) -> Any:
+    def call(self, method: str, params: Any = ABSENT, *, timeout: float = DEFAULT_TIMEOUT) -> Any:
         """Calls a method and returns the result. Raises CallFailed when the plugin answers with an error."""
         number = self._ledger.mint()
         self._send(self._session.call(number, method, params, None))
@@ -125,19 +125,19 @@ class Driver:
 
     def close(self) -> None:
         """Sends the shutdown request, closes the plugin's stdin and waits until the plugin ends."""
-        goodbye = self._session.shutdown_request()
+        shutdown = self._session.shutdown_request()
         try:
-            if goodbye is not None and self._session.ready and not self._ended:
-                self.call(*goodbye)
+            if shutdown is not None and self._session.ready and not self._ended:
+                self.call(*shutdown)
         except PluginError:
-            pass  # an error reply is a reply, and the end is looked at below
+            pass  # an error is an answer too; whether the plugin ends is checked below
         if self._session.ready and not self._ended:
             for message in self._session.shutdown_messages():
                 self._send(message)
         self._out.close()
-        self._thread.join(PATIENCE)
+        self._thread.join(DEFAULT_TIMEOUT)
         if self._thread.is_alive():
-            raise Timeout(f"the plugin did not end within {PATIENCE:g} s of the end of its stdin")
+            raise Timeout(f"the plugin did not end within {DEFAULT_TIMEOUT:g} s of the end of its stdin")
         if self.failure is not None and not isinstance(self.failure, SystemExit):
             raise Crashed("the plugin's own code failed") from self.failure
 
@@ -149,7 +149,7 @@ class Driver:
         except BrokenPipeError:
             raise Crashed("the plugin has ended") from self.failure
 
-    def _until(self, condition: Callable[[], bool], what: str, timeout: float = PATIENCE) -> None:
+    def _until(self, condition: Callable[[], bool], what: str, timeout: float = DEFAULT_TIMEOUT) -> None:
         end, deadline = time.monotonic() + timeout, self.clock.time() + timeout
         while not condition():
             left = end - time.monotonic()
@@ -170,9 +170,9 @@ class Driver:
         self.traffic.add("in", data)
         for frame in self._framing.feed(data):
             if isinstance(frame, FrameError):
-                self._hear(self._session.on_bad_frame(frame))
+                self._handle(self._session.on_bad_frame(frame))
             else:
-                self._hear(self._session.receive(frame))
+                self._handle(self._session.receive(frame))
         return True
 
     def _end(self) -> None:
@@ -183,9 +183,9 @@ class Driver:
             if incoming is None or isinstance(incoming, Malformed):
                 self.dropped.append(incoming or frame)
             else:
-                self._hear(incoming)
+                self._handle(incoming)
 
-    def _hear(self, incoming: Incoming) -> None:
+    def _handle(self, incoming: Incoming) -> None:
         if isinstance(incoming, Response):
             self._answers[incoming.id] = incoming
         elif isinstance(incoming, Progress):

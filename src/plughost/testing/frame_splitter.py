@@ -64,14 +64,18 @@ class UnreadableTraffic:
 def value(frame: Frame) -> Any:
     """Decodes a frame; `UnreadableTraffic` when that is not possible."""
     try:
-        said = msgspec.json.decode(frame)
+        decoded = msgspec.json.decode(frame)
     except (ValueError, RecursionError):
         return UnreadableTraffic
-    return UnreadableTraffic if frame.count(b"[") + frame.count(b"{") > DEEPEST and _is_deep(said) else said
+    return (
+        UnreadableTraffic
+        if frame.count(b"[") + frame.count(b"{") > DEEPEST and _is_deep(decoded)
+        else decoded
+    )
 
 
-def _is_deep(said: Any) -> bool:
-    level = [said] if isinstance(said, dict | list) else []
+def _is_deep(value: Any) -> bool:
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEEPEST):
         inner = [each for outer in level for each in (outer.values() if isinstance(outer, dict) else outer)]
         level = [each for each in inner if isinstance(each, dict | list)]

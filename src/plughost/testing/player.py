@@ -52,10 +52,10 @@ class Player:
         self._framing = framing
         self._ours = ours
         self._script = deque(_script(traffic, ours))
-        self._heard: deque[Frame | FrameError] = deque()
+        self._received: deque[Frame | FrameError] = deque()
         self._count = 0
         self._ids: dict[Any, Any] = {}
-        """What the other side calls its requests now, by what it called them then."""
+        """The other side's request ids now, by their recorded ids."""
 
     @property
     def expected(self) -> str | None:
@@ -65,20 +65,20 @@ class Player:
     def hear(self, data: bytes) -> bytes:
         """Takes bytes of the other side and returns the bytes to send now. Raises `Different` on a
         mismatch."""
-        self._heard += self._framing.feed(data)
-        said = b""
+        self._received += self._framing.feed(data)
+        to_send = b""
         while self._script:
             way, item = self._script[0]
             if way == self._ours:
-                said += self._say(item)
-            elif self._heard:
-                self._compare(item, self._heard.popleft())
+                to_send += self._say(item)
+            elif self._received:
+                self._compare(item, self._received.popleft())
             else:
                 break
             self._script.popleft()
-        if self._heard and not self._script:
-            raise Different(f"after all that was recorded, it said {_shown(self._heard[0])}")
-        return said
+        if self._received and not self._script:
+            raise Different(f"after all that was recorded, it said {_shown(self._received[0])}")
+        return to_send
 
     def _say(self, item: Frame | FrameError) -> bytes:
         assert not isinstance(item, FrameError)
@@ -111,17 +111,17 @@ class Player:
 def _script(traffic: Traffic, ours: Way) -> Iterator[tuple[Way, Frame | FrameError]]:
     """The frames in order; our own side as raw passages if some of its bytes are not frames."""
     whole = not any(isinstance(item, FrameError) for way, item in traffic.frames() if way == ours)
-    apart = FrameSplitter(traffic.origin.framing)
+    splitter = FrameSplitter(traffic.origin.framing)
     for passage in traffic.passages:
         data = passage.data.encode("latin-1")
-        frames = apart.feed(passage.way, data)
+        frames = splitter.feed(passage.way, data)
         if passage.way != ours or whole:
             yield from ((passage.way, frame) for frame in frames)
         else:
             yield ours, Raw(data)
-    for rest in apart.end(ours) if whole else ():
+    for rest in splitter.end(ours) if whole else ():
         assert not isinstance(rest, FrameError)
-        yield ours, Raw(rest)  # a last line whose end never came
+        yield ours, Raw(rest)  # a last line without its line end
 
 
 def _difference(before: Any, after: Any, where: str = "") -> str:
@@ -143,7 +143,7 @@ def _difference(before: Any, after: Any, where: str = "") -> str:
         return ""
     if before == after and isinstance(before, bool) == isinstance(after, bool):
         return ""
-    was, now = (_shown(msgspec.json.encode(one)) for one in (before, after))
+    was, now = (_shown(msgspec.json.encode(value)) for value in (before, after))
     return f"{escape_controls(where) or 'it'} was {was} and is now {now}"
 
 

@@ -17,7 +17,7 @@ from plughost.spec import PluginSpec
 from plughost.testing.player import Different, Player
 from plughost.testing.traffic import Traffic
 
-PATIENCE = 10.0
+DEFAULT_TIMEOUT = 10.0
 """Seconds for a plugin to send what was recorded, and as long again to exit."""
 
 
@@ -28,9 +28,9 @@ def play_plugin(traffic: Traffic, receive: int = 0, send: int = 1) -> str | None
     data = b""
     try:
         while True:
-            said = player.hear(data)
-            while said:
-                said = said[os.write(send, said) :]
+            to_send = player.hear(data)
+            while to_send:
+                to_send = to_send[os.write(send, to_send) :]
             data = os.read(receive, CHUNK)
             if not data:
                 return None
@@ -41,7 +41,7 @@ def play_plugin(traffic: Traffic, receive: int = 0, send: int = 1) -> str | None
 
 
 async def play_host(
-    traffic: Traffic, target: PluginSpec | str | Path, *, patience: float = PATIENCE
+    traffic: Traffic, target: PluginSpec | str | Path, *, patience: float = DEFAULT_TIMEOUT
 ) -> str | None:
     """Acts as the recorded host: starts a plugin, of a spec or a folder, in the sandbox that a host would
     use. Returns the mismatch; None when the plugin sends what was recorded."""
@@ -60,29 +60,29 @@ class _FakeHost:
         loop = asyncio.get_running_loop()
         self._problem: str | None = None
         self._failure: LaunchFailed | None = None
-        self._over = asyncio.Event()
-        self._gone = asyncio.Event()
+        self._finished = asyncio.Event()
+        self._process_gone = asyncio.Event()
         self._process = start(self._executed, self._exited)
         self._channel = PipeChannel(
             loop,
             self._process.stdout,
             self._process.stdin,
-            on_data=self._hear,
+            on_data=self._receive,
             on_end=lambda: None,
             on_broken=lambda error: None,
             on_room=lambda: None,
         )
 
-    async def play(self, patience: float) -> str | None:
+    async def play(self, timeout: float) -> str | None:
         try:
-            if not await _within(patience, self._over):
-                return f"the plugin has not said within {patience:g} s: {self._player.expected}"
+            if not await _within(timeout, self._finished):
+                return f"the plugin has not said within {timeout:g} s: {self._player.expected}"
             self._channel.close_write()
-            if not await _within(patience, self._gone):
-                return f"the plugin did not end within {patience:g} s of the end of its stdin"
+            if not await _within(timeout, self._process_gone):
+                return f"the plugin did not end within {timeout:g} s of the end of its stdin"
         finally:
             self._process.kill()
-            await asyncio.shield(_within(patience, self._gone))
+            await asyncio.shield(_within(timeout, self._process_gone))
             self._channel.close()
             self._process.release()
         if self._failure is not None:
@@ -93,31 +93,31 @@ class _FakeHost:
         self._failure = failure
         if failure is None:
             self._channel.resume()
-            self._hear(b"")
+            self._receive(b"")
 
     def _exited(self) -> None:
         self._channel.drain()
         if self._player.expected is not None:
             words = f", its last words: {self._process.stderr.text(1)}" if self._process.stderr.text() else ""
             how = describe_exit(self._process.exit_status).removeprefix("it ")
-            self._settle(f"the plugin {how} before it said: {self._player.expected}{words}")
-        self._over.set()
-        self._gone.set()
+            self._fail(f"the plugin {how} before it said: {self._player.expected}{words}")
+        self._finished.set()
+        self._process_gone.set()
 
-    def _hear(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         try:
-            said = self._player.hear(data)
+            to_send = self._player.hear(data)
         except Different as different:
-            self._settle(f"the plugin does not say what was recorded: {different}")
+            self._fail(f"the plugin does not say what was recorded: {different}")
             return
-        if said:
-            self._channel.write(said)
+        if to_send:
+            self._channel.write(to_send)
         if self._player.expected is None:
-            self._over.set()
+            self._finished.set()
 
-    def _settle(self, problem: str) -> None:
+    def _fail(self, problem: str) -> None:
         self._problem = self._problem or problem
-        self._over.set()
+        self._finished.set()
 
 
 async def _within(seconds: float, event: asyncio.Event) -> bool:

@@ -47,12 +47,12 @@ class Traffic:
 
     def frames(self) -> Iterator[tuple[Way, Frame | FrameError]]:
         """Yields each frame where it was complete; at the end, incomplete frames."""
-        apart = FrameSplitter(self.origin.framing)
+        splitter = FrameSplitter(self.origin.framing)
         for passage in self.passages:
-            for frame in apart.feed(passage.way, passage.data.encode("latin-1")):
+            for frame in splitter.feed(passage.way, passage.data.encode("latin-1")):
                 yield passage.way, frame
         for way in get_args(Way):
-            for frame in apart.end(way):
+            for frame in splitter.end(way):
                 yield way, frame
 
     def redacted(self, names: Collection[str]) -> Traffic:
@@ -91,7 +91,7 @@ class Recorder:
     def __init__(self, most: int = MOST_KEPT) -> None:
         self.conversations: list[Traffic] = []
         self.full = False
-        """Whether something is missing, because there was too much."""
+        """Whether the size limit was reached, so that the end is missing."""
         self._left = most
 
     def __call__(self, origin: Origin) -> Listener | None:

@@ -81,31 +81,31 @@ async def _dev(
     screen = DevOutput(out, as_json=as_json)
     async with Host(tap=FrameLog(screen)) as host:
         with host.events() as events:
-            workshop = DevSession(host, target, folder, screen, build, ignore)
-            telling = asyncio.create_task(_tell(events, screen))
-            keeping = asyncio.create_task(workshop.keep())
-            keeping.add_done_callback(lambda _: asked_to_end.set())
-            async with StdinLines(workshop.call) as typed:
+            session = DevSession(host, target, folder, screen, build, ignore)
+            printing = asyncio.create_task(_print_events(events, screen))
+            running = asyncio.create_task(session.keep())
+            running.add_done_callback(lambda _: asked_to_end.set())
+            async with StdinLines(session.call) as typed:
                 ends: list[asyncio.Task[Any]] = [asyncio.create_task(asked_to_end.wait())]
                 if until_eof or os.isatty(0):
-                    ends.append(asyncio.create_task(workshop.until_answered(typed)))
+                    ends.append(asyncio.create_task(session.until_answered(typed)))
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            for task in (keeping, *ends):
+            for task in (running, *ends):
                 task.cancel()
-            await asyncio.wait([keeping])
+            await asyncio.wait([running])
             await interrupt.close(host)
-        await telling
-    if not keeping.cancelled():
-        keeping.result()
+        await printing
+    if not running.cancelled():
+        running.result()
     if not await asyncio.to_thread(out.finish):
         raise OSError(out.problem or "nobody reads what is told")
 
 
-async def _tell(events: Subscription, screen: DevOutput) -> None:
+async def _print_events(events: Subscription, screen: DevOutput) -> None:
     async for event in events:
         fields = {name: getattr(event, name) for name in event.__struct_fields__ if name != "at"}
         fields.update({name: readable(raw) for name, raw in fields.items() if isinstance(raw, msgspec.Raw)})
-        words = event_text(event)[0]  # its last words were shown when it said them
+        words = event_text(event)[0]  # the stderr tail was shown as it was written
         kind, who = type(event).__name__.lower(), f"{event.plugin}#{event.generation}"
         if isinstance(event, Logged) and len(event.message) >= LONGEST:  # it has been cut
             fields["message"] = TruncatedText(event.message, is_cut=True)
@@ -141,19 +141,19 @@ class DevSession:
         self._seen = await self._look()
         while True:
             self._ready.clear()
-            changes = await self._built()
+            changes = await self._build_and_start()
             self._ready.set()
             files = changes or await self._changes()
             shown = ", ".join(files[:5]) + (" …" if len(files) > 5 else "")
             self._screen.show("changed", f"changed: {shown}", files=files[:100])
 
-    async def _built(self) -> list[str]:
+    async def _build_and_start(self) -> list[str]:
         """Builds and starts the plugin; returns the files that changed meanwhile."""
         if self._build is None:
             await self._start()
             return []
         before = self._seen
-        with contextlib.suppress(PluginError):  # it may be the build that makes it a plugin
+        with contextlib.suppress(PluginError):  # the folder may become a plugin only by the build
             self._spec()
         well = await self._build.run()
         self._seen = await self._look()
@@ -168,7 +168,9 @@ class DevSession:
         try:
             spec = self._spec()
             plugin = await self._host.add(spec, start=False)
-            plugin.hidden.learn_from(self._screen.hidden)  # what it says is cut before the screen has it
+            plugin.hidden.learn_from(
+                self._screen.redactor
+            )  # its output is truncated before the screen gets it
             await plugin.start()
         except PluginError as error:
             self._screen.error(error)
@@ -221,8 +223,8 @@ class DevSession:
             self._screen.error(error)
         else:
             took = (time.monotonic() - start) * 1000
-            words, said = f"{method} answered in {took:.1f} ms:", readable(answer)
-            self._screen.show("answer", words, shorten(answer), method=method, ms=took, result=said)
+            words, result = f"{method} answered in {took:.1f} ms:", readable(answer)
+            self._screen.show("answer", words, shorten(answer), method=method, ms=took, result=result)
 
     async def _call(self, method: str, text: str) -> msgspec.Raw:
         try:

@@ -103,22 +103,27 @@ def _show(
     findings: list[DoctorFinding], matrix: list[availability.Mechanism], trials: list[SandboxTrial]
 ) -> None:
     ok, no, missing = Styled("ok", "green"), Styled("no", "red"), Styled("--", "yellow")
-    output.table((ok if each.ok else no, each.check, _told(each.detail, each.hint)) for each in findings)
     output.table(
-        ((ok if each.there else missing, each.name, _told(each.detail, each.remedy)) for each in matrix),
+        (ok if each.ok else no, each.check, _detail_lines(each.detail, each.hint)) for each in findings
+    )
+    output.table(
+        (
+            (ok if each.there else missing, each.name, _detail_lines(each.detail, each.remedy))
+            for each in matrix
+        ),
         title="what can hold a plugin",
     )
     marks = [ok if each.works else no if each.escaped else missing for each in trials]
     output.table(
         [
-            (mark, each.sandbox, _told(_outcome(each), each.remedy))
+            (mark, each.sandbox, _detail_lines(_outcome(each), each.remedy))
             for mark, each in zip(marks, trials, strict=True)
         ],
         title="sandboxes, tried with escapes that must fail",
     )
 
 
-def _told(detail: str, hint: str) -> list[str | Styled]:
+def _detail_lines(detail: str, hint: str) -> list[str | Styled]:
     lines: list[str | Styled] = [*detail.split("\n")]
     return [*lines, Styled(hint, "dim")] if hint else lines
 

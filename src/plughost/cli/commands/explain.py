@@ -48,17 +48,17 @@ async def _explain(spec: PluginSpec, source: GrantSource) -> Explanation:
     from plughost.sandbox.manager import SandboxManager
     from plughost.sandbox.mechanisms.features import kernel_features
 
-    its_contract = get_contract(spec.contract)
-    binding = its_contract.bind(spec)
+    contract = get_contract(spec.contract)
+    binding = contract.bind(spec)
     check_runnable(spec, binding)
     clock = best_clock(asyncio.get_running_loop())
     cgroup = os.environ.get("PLUGHOST_CGROUP")
-    keeper = SandboxManager(clock, cgroup, lambda plugin, connection: None, foresees=True)
+    manager = SandboxManager(clock, cgroup, lambda plugin, connection: None, foresees=True)
     try:
-        decided = await keeper.confine(spec, binding)
-        return explain(spec, its_contract, binding, decided, kernel_features(), source)
+        decided = await manager.confine(spec, binding)
+        return explain(spec, contract, binding, decided, kernel_features(), source)
     except LaunchFailed as error:
-        return explain(spec, its_contract, binding, error, kernel_features(), source)
+        return explain(spec, contract, binding, error, kernel_features(), source)
     finally:
-        await keeper.close()
+        await manager.close()
         clock.close()

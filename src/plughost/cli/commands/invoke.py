@@ -92,13 +92,13 @@ def invoke(
 
     source, name, version = _source(package, root, trust_file)
     found = source.find(name, version)
-    its = found.manifest.export(export)
-    if its is None:
+    manifest_export = found.manifest.export(export)
+    if manifest_export is None:
         has = ", ".join(each.id for each in found.manifest.exports)
         raise click.UsageError(f"{name} has no export {export!r}; it has: {has}")
-    if egress and its.permissions.network == "none":
+    if egress and manifest_export.permissions.network == "none":
         raise click.UsageError(f"{export} asks for no network, so no host can be allowed")
-    stranger = its.execution_class == "inline" and not found.trusted_inline
+    untrusted_inline = manifest_export.execution_class == "inline" and not found.trusted_inline
     binding = Binding(
         binding_id=invoke_local.binding_id(name, Scope(org, project), export),
         package_id=name,
@@ -110,10 +110,10 @@ def invoke(
         policy=BindingPolicy(
             network="egress" if egress else "none",
             egress_domains=tuple(egress),
-            execution_class="worker" if stranger else None,
+            execution_class="worker" if untrusted_inline else None,
         ),
     )
-    work = invoke_local.parse_request(its, _value("JSON", given))
+    work = invoke_local.parse_request(manifest_export, _value("JSON", given))
     _dump_no_core()
     try:
         outcome = interrupt.run(
@@ -123,7 +123,7 @@ def invoke(
         )
     except asyncio.CancelledError:  # by a signal, before it had begun
         raise SystemExit(3) from None
-    _tell(outcome, stream=stream, as_json=as_json)
+    _print_outcome(outcome, stream=stream, as_json=as_json)
 
 
 async def _invoke(
@@ -153,7 +153,7 @@ async def _invoke(
     async with runtime:
         task = asyncio.current_task()
         assert task is not None
-        _on_signals(partial(_cancel, runtime.invoker, task))
+        _handle_signals(partial(_cancel, runtime.invoker, task))
         wanted = Invocation(
             binding=binding,
             work=work,
@@ -163,7 +163,7 @@ async def _invoke(
         try:
             return await runtime.invoke(wanted, _print_event if stream else _show_event)
         finally:
-            _on_signals(_ignore)
+            _handle_signals(_ignore)
 
 
 def _cancel(invoker: LocalInvoker, task: asyncio.Task[Any], number: signal.Signals) -> None:
@@ -179,7 +179,7 @@ def _ignore(number: signal.Signals) -> None:
     """Ignores further signals: the invocation is ending already."""
 
 
-def _on_signals(do: Callable[[signal.Signals], None]) -> None:
+def _handle_signals(do: Callable[[signal.Signals], None]) -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]  # as with nohup
     interrupt.ask_to_end(do, *heeded)
@@ -199,9 +199,9 @@ def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[P
 
     is_name = "@" in package or is_package_id(package)
     if os.path.isdir(package) and (is_explicit_path(package) or not is_name):
-        bench = FolderPackage(Path(package))
-        told = bench.package.manifest
-        return bench, told.package_id, told.version
+        source = FolderPackage(Path(package))
+        manifest = source.package.manifest
+        return source, manifest.package_id, manifest.version
     name, _, version = package.partition("@")
     store = Store(root or default_root()).open()
     try:
@@ -223,12 +223,12 @@ def _show_event(event: dict[str, Any]) -> None:
         output.say(message)
 
 
-def _tell(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
-    told = {name: value for name, value in outcome.report().items() if value is not None}
+def _print_outcome(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
+    report = {name: value for name, value in outcome.report().items() if value is not None}
     if stream:
-        output.answer({"outcome": told})
+        output.answer({"outcome": report})
     elif as_json:
-        output.answer(told)
+        output.answer(report)
     elif outcome.ok:
         output.answer(outcome.payload)
     if outcome.ok:
@@ -244,10 +244,10 @@ def _tell(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
         if outcome.hint:
             output.say(f"hint: {outcome.hint}")
         output.say(f"hint: plughost invocations show {outcome.invocation_id}")
-    raise SystemExit(1 if _answered(outcome) else 3)
+    raise SystemExit(1 if _is_plugins_fault(outcome) else 3)
 
 
-def _answered(outcome: Outcome) -> bool:
+def _is_plugins_fault(outcome: Outcome) -> bool:
     """Whether the plugin itself failed, by an error or an invalid answer; otherwise the host could not get an
     answer."""
     from plughost.vai.invocations.outcome import PLUGINS_OWN, SAID_SO

@@ -42,29 +42,29 @@ def parse_request(export: Export, given: Any) -> Work:
             return requests.HookRequest(
                 delivery_id=f"del_{number}", attempt=1, event=msgspec.convert(given, HookEvent)
             )
-        told = msgspec.convert(given, dict[str, Any])
+        members = msgspec.convert(given, dict[str, Any])
         if export.kind == "compactor":
             return requests.CompactionRequest(
                 compaction_id=f"cmp_{number}",
-                chain_id=str(told.get("chain_id", f"ch_{number}")),
-                blocks=msgspec.convert(told["blocks"], list[Any]),
-                pinned_items=msgspec.convert(told.get("pinned_items", []), list[Any]),
-                token_estimate=msgspec.convert(told.get("token_estimate", 0), int),
-                target=msgspec.convert(told["target"], CompactionTarget),
-                policy=msgspec.convert(told.get("policy", {}), CompactionPolicy),
+                chain_id=str(members.get("chain_id", f"ch_{number}")),
+                blocks=msgspec.convert(members["blocks"], list[Any]),
+                pinned_items=msgspec.convert(members.get("pinned_items", []), list[Any]),
+                token_estimate=msgspec.convert(members.get("token_estimate", 0), int),
+                target=msgspec.convert(members["target"], CompactionTarget),
+                policy=msgspec.convert(members.get("policy", {}), CompactionPolicy),
             )
         target = {
             "session_id": f"sess_{number}",
             "chain_id": f"ch_{number}",
             "execution_id": f"exec_{number}",
-            **told.get("target", {}),
+            **members.get("target", {}),
         }
-        limits = {"max_depth": 1, "max_child_runs": 8, "allow_compaction": True, **told.get("policy", {})}
+        limits = {"max_depth": 1, "max_child_runs": 8, "allow_compaction": True, **members.get("policy", {})}
         return requests.HarnessRequest(
             target=msgspec.convert(target, HarnessTarget),
-            trigger=msgspec.convert(told.get("trigger", {"type": "user_request"}), Trigger),
+            trigger=msgspec.convert(members.get("trigger", {"type": "user_request"}), Trigger),
             policy=msgspec.convert(limits, HarnessPolicy),
-            checkpoint=told.get("checkpoint", msgspec.UNSET),
+            checkpoint=members.get("checkpoint", msgspec.UNSET),
         )
     except KeyError as missing:
         raise click.UsageError(f"JSON lacks {missing}, which a {export.kind} needs") from missing
@@ -135,10 +135,10 @@ def _blocks(work: CompactionRequest | HarnessRequest) -> list[Block]:
     from plughost.vai.state.chains import Block
 
     blocks = []
-    for said in () if isinstance(work, HarnessRequest) else work.blocks:
+    for block in () if isinstance(work, HarnessRequest) else work.blocks:
         try:
-            check_blocks([said])
-            blocks.append(Block.of(said))
+            check_blocks([block])
+            blocks.append(Block.of(block))
         except ValueError:
-            blocks.append(Block("input", [said]))
+            blocks.append(Block("input", [block]))
     return blocks

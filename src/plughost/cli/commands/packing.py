@@ -134,8 +134,8 @@ def verify(package: str, trust_file: Path | None, plain_http: bool, as_json: boo
             return await verify_package(place, who, watch=bar)
 
     with ProgressBar("verifying") as bar:
-        told = asyncio.run(found())
-    verdict, release = told.verdict, told.release
+        verified = asyncio.run(found())
+    verdict, release = verified.verdict, verified.release
     if as_json:
         output.answer({**msgspec.to_builtins(verdict), "release": release})
     else:

@@ -35,9 +35,9 @@ for line in sys.stdin:
 STRAY_PRINT = "import sys\nfor line in sys.stdin: print('debug: got', line.strip(), flush=True)"
 
 WIDTH, HEIGHT = 100, 9
-"""Of the screen that is shown."""
+"""The size of the screen that is shown, in cells."""
 
-PATIENCE = 60.0
+SCREEN_TIMEOUT = 60.0
 """Seconds for the screen to show usage."""
 
 Row = tuple[str, str, str, str]
@@ -54,7 +54,7 @@ async def run_tour() -> None:
 
 async def _rows(host: Host, events: Subscription) -> Any:
     echo = await host.add(PLUGINS / "echo-mcptest")
-    tool = await host.add(_patient(load_folder(PLUGINS / "echo-rune")), grants=["tool.execute"])
+    tool = await host.add(_with_long_timeouts(load_folder(PLUGINS / "echo-rune")), grants=["tool.execute"])
     hi = {"text": "hi"}
     yield await _step("mcptest, Python", "first call: starts it", lambda: _traced(echo, "echo", hi))
     yield await _step("mcptest, Python", "second call: same process", lambda: _traced(echo, "ping"))
@@ -76,19 +76,21 @@ async def _rows(host: Host, events: Subscription) -> Any:
     yield await _step("worker", "after a reload", lambda: worker.call("anything"))
 
 
-def _patient(spec: PluginSpec) -> PluginSpec:
+def _with_long_timeouts(spec: PluginSpec) -> PluginSpec:
     """A rune plugin with longer timeouts than its contract's defaults, for a busy machine."""
-    times = dict.fromkeys(("timeout", "launch_timeout", "handshake_timeout", "teardown_timeout"), PATIENCE)
+    times = dict.fromkeys(
+        ("timeout", "launch_timeout", "handshake_timeout", "teardown_timeout"), SCREEN_TIMEOUT
+    )
     return msgspec.structs.replace(spec, options={**spec.options, **times})
 
 
 async def _step(plugin: str, what: str, act: Callable[[], Awaitable[Any]]) -> Row:
     start = time.perf_counter()
     try:
-        came = str(await act())
+        result = str(await act())
     except PluginError as error:
-        came = f"{type(error).__name__}: {error.message}"
-    return plugin, what, came, f"{(time.perf_counter() - start) * 1e3:.2f} ms"
+        result = f"{type(error).__name__}: {error.message}"
+    return plugin, what, result, f"{(time.perf_counter() - start) * 1e3:.2f} ms"
 
 
 async def _traced(plugin: Plugin, method: str, params: Any = ABSENT) -> str:
@@ -143,7 +145,7 @@ async def _usage(host: Host) -> None:
 
 async def _frame(screen: Ainb) -> list[str]:
     """The lines of the screen, once it shows usage."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + SCREEN_TIMEOUT
     while True:
         buffer = (await screen.render(WIDTH, HEIGHT)).buffer
         cells = {(place.x, place.y): cell.symbol for place, cell in buffer.inside()}
@@ -151,7 +153,7 @@ async def _frame(screen: Ainb) -> list[str]:
         if "tokens" in lines[0]:
             return lines
         if time.monotonic() > end:
-            raise SystemExit(f"the screen of burndown showed no usage within {PATIENCE:g} s")
+            raise SystemExit(f"the screen of burndown showed no usage within {SCREEN_TIMEOUT:g} s")
         await asyncio.sleep(0.02)
 
 

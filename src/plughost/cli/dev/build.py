@@ -25,8 +25,8 @@ class Build:
         self._command = command
         self._folder = folder
         self._screen = screen
-        self._made: set[str] = set()
-        """What it writes, which is not taken for a change."""
+        self._outputs: set[str] = set()
+        """The files that the build writes, which do not count as changes."""
         self._suspected: list[str] = []
 
     async def run(self) -> bool:
@@ -43,10 +43,10 @@ class Build:
         )
         assert process.stdout is not None
         try:
-            said = StderrTail(hidden=self._screen.hidden)
+            tail = StderrTail(hidden=self._screen.redactor)
             while data := await process.stdout.read(CHUNK):
-                self._tell(said.feed(data))
-            self._tell([said.rest()] if said.rest() else [])
+                self._show_output(tail.feed(data))
+            self._show_output([tail.rest()] if tail.rest() else [])
             code = await process.wait()
         finally:
             _end(process)
@@ -56,7 +56,7 @@ class Build:
         self._screen.show("built", f"{how} ({seconds:.1f} s)", exit_code=code, seconds=seconds)
         return code == 0
 
-    def _tell(self, lines: list[str]) -> None:
+    def _show_output(self, lines: list[str]) -> None:
         for line in lines:
             self._screen.show("build_output", f"  {line}", line=line)
 
@@ -64,13 +64,13 @@ class Build:
         """The files that somebody else changed during the build, as far as can be known: a new file, or one
         that two builds in a row have changed, counts as an output of the build."""
         found = self.only_sources(changed(before, after))
-        self._made.update(path for path in found if path not in before or path in self._suspected)
+        self._outputs.update(path for path in found if path not in before or path in self._suspected)
         self._suspected = self.only_sources(found)
         return self._suspected
 
     def only_sources(self, paths: list[str]) -> list[str]:
         """The paths that are not outputs of the build."""
-        return [path for path in paths if path not in self._made and path.split(os.sep)[0] not in OUTPUTS]
+        return [path for path in paths if path not in self._outputs and path.split(os.sep)[0] not in OUTPUTS]
 
 
 def _end(process: asyncio.subprocess.Process) -> None:

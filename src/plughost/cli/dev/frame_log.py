@@ -28,12 +28,12 @@ class FrameLog:
         self._screen = screen
 
     def __call__(self, origin: Origin) -> Listener:
-        apart = FrameSplitter(origin.framing)
+        splitter = FrameSplitter(origin.framing)
         asked: dict[tuple[Way, Any], tuple[float, str]] = {}
 
         def listen(way: Way, data: bytes) -> None:
             now = time.monotonic()
-            for frame in apart.feed(way, data):
+            for frame in splitter.feed(way, data):
                 if isinstance(frame, FrameError):
                     self._broken(origin, way, frame)
                 else:
@@ -55,8 +55,8 @@ class FrameLog:
         now: float,
         asked: dict[tuple[Way, Any], tuple[float, str]],
     ) -> None:
-        said = value(frame) if len(frame) <= WHOLE else _outline(frame)
-        number, method = id_of(said), method_of(said)
+        decoded = value(frame) if len(frame) <= WHOLE else _outline(frame)
+        number, method = id_of(decoded), method_of(decoded)
         took = None
         if method is not None:
             if number is not None and len(asked) < MOST_OPEN:
@@ -71,7 +71,7 @@ class FrameLog:
             f"{len(frame)} B",
             f"{took:.1f} ms" if took is not None else "",
         ]
-        whole = said is not UnreadableTraffic and len(frame) <= WHOLE
+        whole = decoded is not UnreadableTraffic and len(frame) <= WHOLE
         self._screen.show(
             "frame",
             " ".join(filter(None, about)),
@@ -83,7 +83,7 @@ class FrameLog:
             id=number,
             size=len(frame),
             ms=took,
-            **({"frame": said} if whole else {"text": shorten(frame)}),
+            **({"frame": decoded} if whole else {"text": shorten(frame)}),
         )
 
 
@@ -94,8 +94,8 @@ def shorten(text: Frame) -> TruncatedText:
 
 def readable(json: bytes | msgspec.Raw) -> Any:
     """The decoded value; the beginning of the text when it is not JSON or too large."""
-    said = value(bytes(json)) if len(bytes(json)) <= WHOLE else UnreadableTraffic
-    return shorten(bytes(json)) if said is UnreadableTraffic else said
+    decoded = value(bytes(json)) if len(bytes(json)) <= WHOLE else UnreadableTraffic
+    return shorten(bytes(json)) if decoded is UnreadableTraffic else decoded
 
 
 def _outline(frame: Frame) -> Any:

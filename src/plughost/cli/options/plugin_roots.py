@@ -22,12 +22,12 @@ option: Callable[[Any], Any] = click.option(
 
 
 def take(
-    root: Path | None, words: Sequence[str], target: Target, told: Callable[[str], object] = output.say
+    root: Path | None, words: Sequence[str], target: Target, warn: Callable[[str], object] = output.say
 ) -> tuple[list[PluginSpec], Sequence[str]]:
     """The plugins meant, and the remaining words: `--root DIR`, a plugin folder as the first word, or the
     plugins of the named configuration file.
 
-    A folder must contain a slash, so that a namespace is never taken for one. `told` is called with a message
+    A folder must contain a slash, so that a namespace is never taken for one. `warn` is called with a message
     for each plugin that is left out.
     """
     if root is None and len(words) > 1 and "/" in words[0] and _is_plugin(Path(words[0])):
@@ -40,18 +40,18 @@ def take(
     if (target.env or target.grants) and len(found.specs) > 1:
         raise click.UsageError("--env and --grant are for one plugin, not for all of a root: name its folder")
     for problem in found.problems:
-        told(f"left out: {problem}")
+        warn(f"left out: {problem}")
     return [target.adjusted(spec) for spec in found.specs], words
 
 
 def find_provider(
-    specs: Sequence[PluginSpec], kind: str, word: str, told: Callable[[str], object] = output.say
+    specs: Sequence[PluginSpec], kind: str, word: str, warn: Callable[[str], object] = output.say
 ) -> PluginSpec | None:
     """The plugin that provides `word`; of several the first by name, with a warning."""
     found = [spec for spec in specs if word in get_contract(spec.contract).bind(spec).provides.get(kind, ())]
     if len(found) > 1:
         others = ", ".join(spec.name for spec in found[1:])
-        told(f"{word!r} is offered by {found[0].name}, which is taken, and by {others}")
+        warn(f"{word!r} is offered by {found[0].name}, which is taken, and by {others}")
     return found[0] if found else None
 
 

@@ -71,24 +71,22 @@ _CONFINING = {
 
 def options(function: Command) -> Command:
     """A decorator that adds the options to select and adjust a plugin; the command gets a `target`."""
-    return _giving_target(function, {**_CHOOSING, **_CONFINING})
+    return _with_target(function, {**_CHOOSING, **_CONFINING})
 
 
 def adjusting(function: Command) -> Command:
     """A decorator that adds only the options to grant and sandbox, for a command with its own folder
     argument."""
-    return _giving_target(
-        function, {name: _CHOOSING[name] for name in ("file", "grants", "env")} | _CONFINING
-    )
+    return _with_target(function, {name: _CHOOSING[name] for name in ("file", "grants", "env")} | _CONFINING)
 
 
-def _giving_target(function: Command, offered: Mapping[str, Callable[[Command], Command]]) -> Command:
+def _with_target(function: Command, offered: Mapping[str, Callable[[Command], Command]]) -> Command:
     @functools.wraps(function)
-    def gathered(**given: Any) -> None:
-        told = {name: given.pop(name) for name in offered}
-        function(target=Target(**told, bare=click.get_current_context().obj or ()), **given)
+    def command_with_target(**given: Any) -> None:
+        values = {name: given.pop(name) for name in offered}
+        function(target=Target(**values, bare=click.get_current_context().obj or ()), **given)
 
-    command: Command = gathered
+    command: Command = command_with_target
     for option in reversed([*offered.values()]):
         command = option(command)
     return command
@@ -168,8 +166,8 @@ class Target(msgspec.Struct):
     def adjusted(self, spec: PluginSpec) -> PluginSpec:
         """The spec, changed as the command line says."""
         env = {**spec.env, **dict(pair("--env", "K=V", word) for word in self.env)}
-        said_nothing = tuple(spec.grants) == get_contract(spec.contract).default_grants
-        given = [] if self.grants and said_nothing else list(spec.grants)
+        has_default_grants = tuple(spec.grants) == get_contract(spec.contract).default_grants
+        given = [] if self.grants and has_default_grants else list(spec.grants)
         grants = [*dict.fromkeys((*given, *self.grants))]
         limits = dict(pair("--limit", "NAME=AMOUNT", word) for word in self.limit)
         return msgspec.structs.replace(

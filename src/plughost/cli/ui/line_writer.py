@@ -13,7 +13,7 @@ from plughost.cli.ui.output import Line
 
 MOST = 10_000
 """Maximum number of queued lines; further ones are dropped."""
-PATIENCE = 1.0
+FLUSH_TIMEOUT = 1.0
 """Seconds to flush the queue at the end."""
 
 
@@ -25,7 +25,7 @@ class LineWriter:
         self._on_broken = on_broken
         self._lines: queue.Queue[bytes | None] = queue.Queue(MOST)
         self.problem: str | None = None
-        # At the end of the program a blocked write is not waited for: no lock of Python's is held in it.
+        # A daemon thread: a blocked write does not delay the exit, and it holds no lock of the interpreter.
         self._thread = threading.Thread(target=self._write, name="plughost-teller", daemon=True)
         self._thread.start()
         threading.Thread(target=self._watch, name="plughost-watcher", daemon=True).start()
@@ -35,15 +35,15 @@ class LineWriter:
         try:
             self._lines.put_nowait(line + b"\n")
         except queue.Full:
-            pass  # whoever does not read misses something
+            pass  # a reader that does not read loses lines
 
     def finish(self) -> bool:
         """Flushes the queue; False when not everything was written in time."""
         try:
-            self._lines.put(None, timeout=PATIENCE)
+            self._lines.put(None, timeout=FLUSH_TIMEOUT)
         except queue.Full:
             return False
-        self._thread.join(PATIENCE)
+        self._thread.join(FLUSH_TIMEOUT)
         return self.problem is None and not self._thread.is_alive()
 
     def _write(self) -> None:

@@ -63,7 +63,7 @@ def answer(document: Any) -> None:
         sys.stdout.buffer.flush()
     except OSError as error:
         _give_up(sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):  # whoever read it has seen enough
+        if isinstance(error, BrokenPipeError):  # the reader closed the pipe, as `head` does
             raise SystemExit(141) from None
         raise
 
@@ -85,7 +85,7 @@ def say(*lines: str) -> None:
     """Prints lines to stderr, for people."""
     try:
         print(text_lines(*lines).decode(), file=sys.stderr, flush=True)
-    except OSError as error:  # nobody is left to tell but by the exit code
+    except OSError as error:  # only the exit code is left to report it
         _give_up(sys.stderr.fileno())
         raise SystemExit(3) from error
 
@@ -122,7 +122,7 @@ def table(rows: Iterable[Sequence[Cell]], heads: Sequence[str] = (), *, title: s
         whole = max(map(len, head.split()), default=None)
         shown.add_column(
             Text(escape_controls(head)), overflow="fold", min_width=whole
-        )  # what is cut names nothing
+        )  # a truncated heading is useless
     for row in listed:
         shown.add_row(*(Text("\n").join(map(_text, _lines(cell))) for cell in row))
     with console.capture() as rendered:

@@ -12,7 +12,7 @@ from plughost.cli.ui import output
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-PATIENCE = 1.0
+SHOW_AFTER = 1.0
 
 
 class ProgressBar:
@@ -31,7 +31,7 @@ class ProgressBar:
         return self
 
     def __call__(self, done: int, total: int) -> None:
-        if self._shown is None and self._now() - self._begin >= PATIENCE and self._stream.isatty():
+        if self._shown is None and self._now() - self._begin >= SHOW_AFTER and self._stream.isatty():
             self._shown = self._show(total)
         if self._shown is not None:
             progress, task = self._shown

@@ -38,7 +38,7 @@ def root(place: Path, names: Iterable[str], *, judging: bool) -> Path:
         (place / name).mkdir(parents=True)
         for file in (name, "manifest.toml"):
             shutil.copy(canaries() / name / file, place / name / file)
-        (place / name / name).chmod(0o755)  # not every installer keeps that
+        (place / name / name).chmod(0o755)  # not every installer keeps the mode
         if judging:
             (place / name / "judge").touch()
     for name in SHARED:
@@ -77,6 +77,6 @@ def home(place: Path) -> Path:
         (place / other).mkdir(parents=True)
         (place / other / "hello.txt").write_text("not for plugins\n")
     for path in (place, *place.rglob("*")):
-        if not path.is_symlink():  # open to every user: a manifest's word may reach no further
+        if not path.is_symlink():  # open to every user: a manifest alone may grant no more
             path.chmod(0o755 if path.is_dir() else 0o644)
     return place

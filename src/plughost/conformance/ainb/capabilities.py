@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from plughost.conformance.ainb.hosted_plugin import hosted, stir_scene, stir_stub
-from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, AinbStubHost, bare, manifest_of, stubbed
+from plughost.conformance.ainb.hosted_plugin import exercise_hosted, exercise_stub, hosted
+from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, AinbStubHost, bare, manifest_of, open_stub
 from plughost.conformance.axis import Axis, require
 from plughost.conformance.jsonrpc_client import Message, error, params_of
 from plughost.conformance.plugin_under_test import PluginUnderTest
@@ -36,10 +36,10 @@ async def capabilities(subject: PluginUnderTest) -> None:
     """Checks that the plugin uses only declared capabilities, and survives or refuses when none is
     granted."""
     declared = {capability.name for capability in manifest_of(subject).capabilities.granted()}
-    async with stubbed(subject) as host:
+    async with open_stub(subject) as host:
         await host.init()
-        await stir_stub(subject, host)
-        for message in host.heard:
+        await exercise_stub(subject, host)
+        for message in host.incoming:
             reverse = subject.contract.reverse.get(message["method"])
             needs = () if reverse is None else reverse.checks or filter(None, [reverse.capability])
             names = set(needs)
@@ -47,16 +47,16 @@ async def capabilities(subject: PluginUnderTest) -> None:
                 not names or names & declared,
                 f"it uses {message['method']}: its manifest must declare {' or '.join(sorted(names))}",
             )
-    async with stubbed(subject, _refusing) as host:
+    async with open_stub(subject, _refusing) as host:
         if await _refuses_init(host):
             require(
                 declared, "it refuses plugin/init, although its manifest declares nothing that was withheld"
             )
-            return  # it cannot do without, and says so: no host that grants nothing gets any further
-        await stir_stub(subject, host)
+            return  # it needs its capabilities and says so: nothing more can be tested without them
+        await exercise_stub(subject, host)
         await host.ask(NO_SUCH_METHOD, {})
     async with hosted(subject, grants=()) as scene:
-        await stir_scene(subject, scene, ())
+        await exercise_hosted(subject, scene, ())
         require(scene.plugin.state == "Running", "it does not run on where it is granted nothing")
 
 
@@ -129,15 +129,15 @@ def _allowed(roots: Mapping[str, str], home: str) -> list[str]:
 async def files(subject: PluginUnderTest) -> None:
     """Checks the paths that the plugin requests, and that it survives refused and unreadable files."""
     roots = _roots(subject)
-    async with stubbed(subject) as host:
+    async with open_stub(subject) as host:
         await host.init()
-        await stir_stub(subject, host)
-        for message in [*host.told("host/fs/read_dir"), *host.told("host/fs/read_file")]:
+        await exercise_stub(subject, host)
+        for message in [*host.received("host/fs/read_dir"), *host.received("host/fs/read_file")]:
             _check_path(params_of(message).get("path"), _allowed(roots, host.home))
         await host.ask(NO_SUCH_METHOD, {})
     with _staged(roots) as desk:
         async with hosted(subject, prepare=lambda host: host.provide("fs", desk)) as scene:
-            await stir_scene(subject, scene, subject.binding.topics)
+            await exercise_hosted(subject, scene, subject.binding.topics)
             for path in desk.asked:
                 _check_path(path, _allowed(roots, scene.home))
             require(scene.plugin.state == "Running", "it does not run on after what it was told of files")
@@ -169,6 +169,6 @@ AXES = (
         promise="asks only for absolute paths beneath the folders of its capabilities, and lives on when one "
         "is refused or cannot be read",
         test=files,
-        spares=_no_files,
+        skip_reason=_no_files,
     ),
 )

@@ -36,8 +36,8 @@ class HostedPlugin(NamedTuple):
     clock: VirtualClock
     home: str
     """The plugin's AINB_HOME."""
-    patience: float
-    told: Subscription
+    timeout: float
+    events: Subscription
     """The host's events about the plugin, from its start on."""
 
     async def ask(self, method: str, params: Any) -> Any:
@@ -49,7 +49,7 @@ class HostedPlugin(NamedTuple):
             return failure.error
 
     async def within(self, work: Awaitable[T], what: str) -> T:
-        return await within(self.patience, work, what)
+        return await within(self.timeout, work, what)
 
     async def answers(self) -> None:
         """Waits until the plugin answers an unknown method: proof that it is alive."""
@@ -59,9 +59,9 @@ class HostedPlugin(NamedTuple):
         """Waits until the plugin reaches one of the states, and returns that state."""
         last = ""
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(self.timeout):
                 while True:
-                    event = await self.told.get()
+                    event = await self.events.get()
                     if isinstance(event, Exited):
                         words = event.stderr_tail.strip()[-400:]
                         last = f"; it ended with {event.exit_status}" + (f": {words}" if words else "")
@@ -74,7 +74,7 @@ class HostedPlugin(NamedTuple):
     def dropped(self, method: str) -> list[str]:
         """The host's warnings about dropped messages of that method; consumes the events."""
         found = []
-        while (event := self.told.take()) is not None:
+        while (event := self.events.take()) is not None:
             if isinstance(event, Dropped) and event.what.startswith(f"{method}:"):
                 found.append(event.what)
         return found
@@ -101,23 +101,23 @@ async def hosted(
             env={**subject.spec.env, "AINB_HOME": home},
             grants=subject.spec.grants if grants is None else grants,
         )
-        subject.frames.clear()  # those of another process would explain nothing
+        subject.frames.clear()  # frames of another process would be misleading
         data_root = os.path.join(home, "plugins")
         os.mkdir(data_root)
         options = {"data_root": data_root, "idle_reap_secs": 0, **options}
-        told: list[Subscription] = []
+        subscriptions: list[Subscription] = []
 
         def prepared(host: Host) -> None:
-            told.append(stack.enter_context(host.events()))
+            subscriptions.append(stack.enter_context(host.events()))
             prepare(host)
 
         starting = stack.enter_async_context(PluginUnderTest(spec).hosted(prepared, **options))
-        host, plugin, clock = await within(subject.patience, starting, "its answer to plugin/init")
-        await within(subject.patience, plugin.start(), "its answer to plugin/init")
-        yield HostedPlugin(host, plugin, clock, home, subject.patience, *told)
+        host, plugin, clock = await within(subject.timeout, starting, "its answer to plugin/init")
+        await within(subject.timeout, plugin.start(), "its answer to plugin/init")
+        yield HostedPlugin(host, plugin, clock, home, subject.timeout, *subscriptions)
 
 
-async def stir(subject: PluginUnderTest, ask: Ask, tell: Tell, topics: Iterable[str]) -> None:
+async def exercise(subject: PluginUnderTest, ask: Ask, tell: Tell, topics: Iterable[str]) -> None:
     """Exercises the plugin with every event, frame and command line that its manifest declares, and the
     sample call."""
     provides = manifest_of(subject).provides
@@ -132,21 +132,21 @@ async def stir(subject: PluginUnderTest, ask: Ask, tell: Tell, topics: Iterable[
         await ask(subject.sample.method, {} if params is msgspec.UNSET else params)
 
 
-async def stir_stub(subject: PluginUnderTest, host: AinbStubHost) -> None:
+async def exercise_stub(subject: PluginUnderTest, host: AinbStubHost) -> None:
     """Exercises the plugin through a stub host and waits until it falls silent."""
     await host.drain()
-    await stir(subject, host.ask, host.tell, host.topics())
-    await host.ask(NO_SUCH_METHOD, {})  # whoever works in order has then said what there was to say
+    await exercise(subject, host.ask, host.notify, host.topics())
+    await host.ask(NO_SUCH_METHOD, {})  # a plugin that works in order has answered everything by then
     await host.drain()
 
 
-async def stir_scene(subject: PluginUnderTest, scene: HostedPlugin, topics: Iterable[str]) -> None:
+async def exercise_hosted(subject: PluginUnderTest, scene: HostedPlugin, topics: Iterable[str]) -> None:
     """Exercises the plugin in a real host and waits until it falls silent."""
-    await stir(subject, scene.ask, scene.plugin.notify, topics)
-    await quiet(scene)
+    await exercise(subject, scene.ask, scene.plugin.notify, topics)
+    await wait_until_quiet(scene)
 
 
-async def quiet(scene: HostedPlugin) -> None:
+async def wait_until_quiet(scene: HostedPlugin) -> None:
     """Waits until the plugin's last messages have most likely been handled."""
     await scene.answers()
     await asyncio.sleep(QUIET)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from plughost.conformance.ainb.hosted_plugin import HostedPlugin, hosted
-from plughost.conformance.ainb.stub_host import stubbed
+from plughost.conformance.ainb.stub_host import open_stub
 from plughost.conformance.axis import Axis, Failed, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.errors import PluginError, Quarantined
@@ -17,7 +17,7 @@ LONG = 100_000.0
 
 async def shutdown(subject: PluginUnderTest) -> None:
     """Checks the exit after plugin/shutdown and after the end of stdin."""
-    async with stubbed(subject) as host:
+    async with open_stub(subject) as host:
         await host.init()
         response = await host.ask("plugin/shutdown", {})
         require("result" in response, "it answered plugin/shutdown with an error")
@@ -26,16 +26,16 @@ async def shutdown(subject: PluginUnderTest) -> None:
         status = await host.wire.exit_status(GRACE)
         require(status == 0, f"after plugin/shutdown it ended with {status}, not 0")
     for goodbye in (False, True):
-        async with stubbed(subject) as host:
+        async with open_stub(subject) as host:
             await host.init()
             if goodbye:  # as some hosts say it: by notification
-                host.tell("plugin/shutdown", {})
+                host.notify("plugin/shutdown", {})
             host.wire.end_input()
             status = await host.wire.exit_status(GRACE)
             require(status == 0, f"after the end of its stdin it ended with {status}, not 0")
     async with hosted(subject) as scene:
         await scene.within(scene.plugin.stop(), "its end after plugin/shutdown")
-        while (event := scene.told.take()) is not None:
+        while (event := scene.events.take()) is not None:
             if isinstance(event, Exited):
                 require(event.exit_status == 0, f"stopped by a host it ended with {event.exit_status}, not 0")
 
@@ -84,7 +84,7 @@ async def quarantine(subject: PluginUnderTest) -> None:
 async def _answers_again(scene: HostedPlugin) -> None:
     asking = asyncio.create_task(scene.answers())
     try:
-        async with asyncio.timeout(scene.patience):
+        async with asyncio.timeout(scene.timeout):
             while not asking.done():
                 await asyncio.wait({asking}, timeout=0.02)
                 if scene.plugin.state == "Backoff":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from plughost.conformance.ainb.hosted_plugin import hosted
-from plughost.conformance.ainb.stub_host import AinbStubHost, manifest_of, read, stubbed
+from plughost.conformance.ainb.stub_host import AinbStubHost, manifest_of, open_stub, read
 from plughost.conformance.axis import Axis, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.ainb.contract import Ainb
@@ -19,7 +19,7 @@ STEADY = 3
 
 async def render(subject: PluginUnderTest) -> None:
     """Checks size and stability of frames."""
-    async with stubbed(subject) as host:
+    async with open_stub(subject) as host:
         await host.init()
         for width, height in SIZES:
             await _frame(host, width, height)
@@ -65,7 +65,7 @@ def _check(drawn: RenderResult, width: int, height: int) -> None:
 async def cli(subject: PluginUnderTest) -> None:
     """Checks the output of command lines in each CLI namespace."""
     namespaces = manifest_of(subject).provides.cli_namespaces
-    async with stubbed(subject) as host:
+    async with open_stub(subject) as host:
         await host.init()
         for namespace in namespaces:
             for argv in (["--help"], [], ["--größe", ""]):
@@ -102,13 +102,13 @@ AXES = (
         promise="draws a frame as large as its viewport, with every cell in it, and the same one again when "
         "nothing happened",
         test=render,
-        spares=_no_screen,
+        skip_reason=_no_screen,
     ),
     Axis(
         name="cli",
         promise="answers a command line of each namespace with stdout and stderr in base64 and an exit code; "
         "--help is no error",
         test=cli,
-        spares=_no_namespace,
+        skip_reason=_no_namespace,
     ),
 )

@@ -43,7 +43,7 @@ class AinbStubHost(JsonRpcClient):
 
     def topics(self) -> list[str]:
         """The topics to which the plugin is subscribed, by its manifest and by its requests."""
-        asked = (params_of(message).get("topic") for message in self.told("host/snapshot/subscribe"))
+        asked = (params_of(message).get("topic") for message in self.received("host/snapshot/subscribe"))
         wanted = [*self._subject.binding.topics, *(topic for topic in asked if isinstance(topic, str))]
         return list(dict.fromkeys(wanted))
 
@@ -67,7 +67,7 @@ class AinbStubHost(JsonRpcClient):
 
 
 @asynccontextmanager
-async def stubbed(subject: PluginUnderTest, answers: Answers = bare) -> AsyncIterator[AinbStubHost]:
+async def open_stub(subject: PluginUnderTest, answers: Answers = bare) -> AsyncIterator[AinbStubHost]:
     """Starts a new process with a home folder of its own, so that no axis finds what another left behind."""
     with temporary_folder("plughost-conform-") as home:
         data_root = os.path.join(home, "plugins")
@@ -80,8 +80,8 @@ async def stubbed(subject: PluginUnderTest, answers: Answers = bare) -> AsyncIte
 
 def manifest_of(subject: PluginUnderTest) -> AinbManifest:
     """The manifest of the plugin under test."""
-    told: AinbManifest = subject.binding.settings.manifest
-    return told
+    manifest: AinbManifest = subject.binding.settings.manifest
+    return manifest
 
 
 def read(value: Any, kind: type[Any], what: str) -> Any:

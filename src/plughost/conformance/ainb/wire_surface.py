@@ -17,7 +17,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from plughost import errors
-from plughost.conformance.ainb.type_names import Spelling
+from plughost.conformance.ainb.type_names import TypeNames
 from plughost.contracts import jsonrpc
 from plughost.contracts.ainb import chunks, client, contract, manifest, messages, session
 from plughost.contracts.ainb.contract import Ainb
@@ -43,7 +43,7 @@ SERVICES: dict[str, type] = {
 
 def listing() -> str:
     """The whole listing, as recorded in `wire-surface.lock`."""
-    spelling = Spelling()
+    type_names = TypeNames()
     spoken: list[type[msgspec.Struct]] = [
         *_structs(jsonrpc),
         *_structs(messages),
@@ -53,16 +53,16 @@ def listing() -> str:
     sections = {
         "constants": sorted(_constants(*SPEAKERS)),
         "errors that the host answers with": list(_codes()),
-        "from the host to a plugin": sorted(asyncio.run(_host_to_plugin(spelling))),
+        "from the host to a plugin": sorted(asyncio.run(_host_to_plugin(type_names))),
         "from a plugin to the host": [
-            _plugin_to_host(method, reverse, spelling)
+            _plugin_to_host(method, reverse, type_names)
             for method, reverse in sorted(contract.CONTRACT.reverse.items())
         ],
-        "settings": list(spelling.members(contract.AinbOptions)),
+        "settings": list(type_names.members(contract.AinbOptions)),
     }
     for struct in spoken:
-        spelling.meet(struct)
-    sections["messages"] = [line for struct in spelling.met() for line in spelling.members(struct)]
+        type_names.add(struct)
+    sections["messages"] = [line for struct in type_names.structs() for line in type_names.members(struct)]
     head = "# The wire surface of ainb. A change here changes the contract: `make surface` records it.\n"
     return head + "".join(f"\n# {title}\n" + "\n".join(lines) + "\n" for title, lines in sections.items())
 
@@ -101,7 +101,7 @@ def _structs(module: ModuleType) -> list[type[msgspec.Struct]]:
     ]
 
 
-# From the host to a plugin: what really is called and told, by a plugin that only writes it down
+# From the host to a plugin: the actual calls and notifications, as a fake plugin records them
 
 
 class _Scribe:
@@ -135,7 +135,7 @@ class _Scribe:
     def unpin(self, reason: object) -> None: ...
 
 
-async def _host_to_plugin(spelling: Spelling) -> list[str]:
+async def _host_to_plugin(type_names: TypeNames) -> list[str]:
     scribe = _Scribe()
     plugin = Ainb(scribe)
     plugin.key("screen", messages.KeyEvent(messages.Enter()))
@@ -155,12 +155,14 @@ async def _host_to_plugin(spelling: Spelling) -> list[str]:
         (opening["method"], "request, first", opening["params"], messages.InitResult),
         (method, "request, last", params, None),
     ]
-    return [_line(spelling, *noted) for noted in scribe.noted]
+    return [_line(type_names, *noted) for noted in scribe.noted]
 
 
-def _line(spelling: Spelling, method: str, kind: str, params: Any, result: Any) -> str:
+def _line(type_names: TypeNames, method: str, kind: str, params: Any, result: Any) -> str:
     given = _name_of(params) if isinstance(params, dict) else type(params).__name__
-    answered = "" if kind == "notification" else f", result {spelling.of(result) if result else 'anything'}"
+    answered = (
+        "" if kind == "notification" else f", result {type_names.name(result) if result else 'anything'}"
+    )
     return f"{method}: {kind}, params {given}{answered}"
 
 
@@ -169,35 +171,35 @@ def _name_of(params: dict[str, Any]) -> str:
     for struct in _structs(messages):
         if params and set(struct.__struct_encode_fields__) == set(params):
             return struct.__name__
-    return Spelling.shape({name: type(value).__name__ for name, value in params.items()})
+    return TypeNames.shape({name: type(value).__name__ for name, value in params.items()})
 
 
-# From a plugin to the host: the table, and what the services' own answers become on the wire
+# From a plugin to the host: the table of host methods, and the shape of the services' answers on the wire
 
 
-def _plugin_to_host(method: str, reverse: HostMethod, spelling: Spelling) -> str:
+def _plugin_to_host(method: str, reverse: HostMethod, type_names: TypeNames) -> str:
     needs = reverse.capability or " or ".join(reverse.checks) or "nothing"
     kind = "notification" if reverse.notification else "request"
-    answered = "" if reverse.notification else f", result {_answer(reverse, spelling)}"
-    return f"{method}: {kind}, needs {needs}, params {spelling.of(reverse.params)}{answered}"
+    answered = "" if reverse.notification else f", result {_answer(reverse, type_names)}"
+    return f"{method}: {kind}, needs {needs}, params {type_names.name(reverse.params)}{answered}"
 
 
-def _answer(reverse: HostMethod, spelling: Spelling) -> str:
+def _answer(reverse: HostMethod, type_names: TypeNames) -> str:
     """The shape of an answer: type names as values, passed through the code that encodes real answers."""
     service, _, part = reverse.service.partition(".")
     kind = get_type_hints(getattr(SERVICES[service], part))["return"]
-    told = _filled(kind, spelling)
+    answer = _filled(kind, type_names)
     if reverse.result is not None:
-        told = reverse.result(told)
-    return Spelling.shape(msgspec.json.decode(jsonrpc.JsonRpc().answer(1, told))["result"])
+        answer = reverse.result(answer)
+    return TypeNames.shape(msgspec.json.decode(jsonrpc.JsonRpc().answer(1, answer))["result"])
 
 
-def _filled(kind: Any, spelling: Spelling) -> Any:
+def _filled(kind: Any, type_names: TypeNames) -> Any:
     if kind is type(None):
         return None
     if isinstance(kind, type) and issubclass(kind, tuple):
-        return kind(*(spelling.of(hint) for hint in get_type_hints(kind).values()))
-    return spelling.of(kind)
+        return kind(*(type_names.name(hint) for hint in get_type_hints(kind).values()))
+    return type_names.name(kind)
 
 
 if __name__ == "__main__":

@@ -33,16 +33,16 @@ class Honeypot:
         with (self._folder / PROGRAM).open("w") as program:
             program.write("#!/bin/sh\n")
             os.fchmod(program.fileno(), 0o755)
-        set_mode(str(root), READABLE)  # last: until then nobody else gets at what is in it
-        self._laid = sorted(os.listdir(self._folder))
+        set_mode(str(root), READABLE)  # last: until then no other user can reach its contents
+        self._initial_entries = sorted(os.listdir(self._folder))
 
     async def open(self) -> asyncio.Server:
         """Starts the server."""
-        server = await asyncio.start_server(self._visited, "127.0.0.1", 0)
+        server = await asyncio.start_server(self._on_connect, "127.0.0.1", 0)
         self.env = {FOLDER: str(self._folder), PORT: str(server.sockets[0].getsockname()[1])}
         return server
 
-    def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _on_connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._visits += 1
         writer.close()
 
@@ -56,12 +56,12 @@ class Honeypot:
 
     def taken(self) -> list[str]:
         """Descriptions of what the plugin reached, as far as it can be seen from here."""
-        written = sorted(os.listdir(self._folder)) != self._laid
+        written = sorted(os.listdir(self._folder)) != self._initial_entries
         return ["a file that it wrote"] * written + ["a server that it reached"] * bool(self._visits)
 
 
 @asynccontextmanager
-async def baited() -> AsyncIterator[Honeypot]:
+async def open_honeypot() -> AsyncIterator[Honeypot]:
     """Sets up a honeypot for the duration of a context."""
     with temporary_folder("plughost-conform-") as root:
         bait = Honeypot(Path(root))

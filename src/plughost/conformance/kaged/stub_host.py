@@ -50,7 +50,7 @@ class KagedStubHost(JsonRpcClient):
         object."""
         result = (await self.initialize()).get("result")
         require(isinstance(result, dict), "its answer to initialize has no object as its result")
-        self.tell("initialized", {})
+        self.notify("initialized", {})
         return dict(result or {})
 
     async def answers_on(self) -> None:
@@ -72,28 +72,28 @@ class StubStorage:
     """An in-memory storage service for one process."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
 
     def __call__(self, method: str, params: Any) -> Message:
         given = params_of({"params": params})
         key = str(given.get("key"))
         match method:
             case "kaged.storage.get":
-                return {"result": {"value": self._kept.get(key), "found": key in self._kept}}
+                return {"result": {"value": self._values.get(key), "found": key in self._values}}
             case "kaged.storage.list":
-                return {"result": {"keys": sorted(self._kept), "more": False}}
+                return {"result": {"keys": sorted(self._values), "more": False}}
             case "kaged.storage.set":
-                if len(encode(given)) > LARGEST_VALUE or len(self._kept) >= MOST_KEYS:
+                if len(encode(given)) > LARGEST_VALUE or len(self._values) >= MOST_KEYS:
                     return error(INVALID_PARAMS, "that is too much")
-                self._kept[key] = given.get("value")
+                self._values[key] = given.get("value")
                 return {"result": {}}
             case "kaged.storage.delete":
-                return {"result": {"deleted": self._kept.pop(key, self) is not self}}
+                return {"result": {"deleted": self._values.pop(key, self) is not self}}
         return error(METHOD_NOT_FOUND, f"method not found: {method}")
 
 
 @asynccontextmanager
-async def stubbed(
+async def open_stub(
     subject: PluginUnderTest, answers: Answers | None = None, *, stores: bool = True
 ) -> AsyncIterator[KagedStubHost]:
     """Starts a new process with all declared capabilities granted, and a data folder of its own."""
@@ -103,7 +103,7 @@ async def stubbed(
             yield KagedStubHost(subject, wire, answers or StubStorage(), stores=stores)
 
 
-async def stir(
+async def exercise(
     subject: PluginUnderTest, ask: Callable[[str, Any], Awaitable[Any]], context: Message | None = None
 ) -> dict[str, Any]:
     """Calls every method and hook that the manifest declares; returns the responses by method."""
@@ -124,8 +124,8 @@ def params_for(subject: PluginUnderTest, method: str) -> Message:
 
 def manifest_of(subject: PluginUnderTest) -> KagedManifest:
     """The manifest of the plugin under test."""
-    told: KagedManifest = subject.binding.settings.manifest
-    return told
+    manifest: KagedManifest = subject.binding.settings.manifest
+    return manifest
 
 
 def with_all_declared(spec: PluginSpec, **changes: Any) -> PluginSpec:

@@ -17,11 +17,11 @@ README = "README.md"
 async def manifest(subject: PluginUnderTest) -> None:
     """Checks the files that the manifest names. The manifest itself was valid, or there would be no plugin
     under test."""
-    folder, told = folder_of(subject), manifest_of(subject)
-    program = folder / told.runtime.entrypoint[0]
-    require(os.access(program, os.X_OK), f"its entrypoint {told.runtime.entrypoint[0]} cannot be executed")
+    folder, package = folder_of(subject), manifest_of(subject)
+    program = folder / package.runtime.entrypoint[0]
+    require(os.access(program, os.X_OK), f"its entrypoint {package.runtime.entrypoint[0]} cannot be executed")
     require((folder / README).is_file(), f"a package has a {README}")
-    for export in told.exports:
+    for export in package.exports:
         for field, path in export.schemas.items():
             schema = schema_of(subject, path)
             require(isinstance(schema, dict), f"{path}, the {field} of {export.id}, is no JSON object")

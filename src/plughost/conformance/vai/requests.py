@@ -21,8 +21,8 @@ TENANT = "conformance"
 
 def manifest_of(subject: PluginUnderTest) -> VaiManifest:
     """The manifest of the package under test."""
-    told: VaiManifest = subject.binding.settings.manifest
-    return told
+    manifest: VaiManifest = subject.binding.settings.manifest
+    return manifest
 
 
 def folder_of(subject: PluginUnderTest) -> Path:
@@ -99,8 +99,8 @@ def _own(subject: PluginUnderTest, export: Export, tenant: str, mark: str) -> Bo
             }
             return {"delivery_id": f"del_{tenant}", "attempt": 1, "event": event}
         case "compactor":
-            said = {"kind": "input", "content": [_text("Fix the redirect.", mark)]}
-            projection = {"transport": "inline", "blocks": [said], "pinned_items": [], "token_estimate": 8}
+            block = {"kind": "input", "content": [_text("Fix the redirect.", mark)]}
+            projection = {"transport": "inline", "blocks": [block], "pinned_items": [], "token_estimate": 8}
             return {
                 "compaction_id": f"cmp_{tenant}",
                 "source": {"chain_id": f"ch_{tenant}", "projection": projection},

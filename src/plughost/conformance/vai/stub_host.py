@@ -29,8 +29,8 @@ class VaiStubHost:
         self._numbers = itertools.count(1)
         self._responses: dict[Any, Frame] = {}
         self.wire = wire
-        self.said: list[Frame] = []
-        """Everything that came from it, in its order."""
+        self.transcript: list[Frame] = []
+        """Every frame of the plugin, in order."""
 
     def send(self, type: str, **members: Any) -> None:
         """Sends a frame."""
@@ -61,7 +61,9 @@ class VaiStubHost:
 
     def events(self, id: str) -> list[Frame]:
         """The events of a request so far."""
-        return [each for each in self.said if each.get("type") == "event" and each.get("request_id") == id]
+        return [
+            each for each in self.transcript if each.get("type") == "event" and each.get("request_id") == id
+        ]
 
     async def drain(self) -> None:
         """Reads frames until the plugin falls silent."""
@@ -73,9 +75,9 @@ class VaiStubHost:
             return
 
     def _take(self, message: Frame) -> None:
-        bearable = len(self.said) < MOST_SAID and self.wire.taken < MOST_BYTES
-        require(bearable, f"it does not stop talking, after {len(self.said)} frames")
-        self.said.append(message)
+        bearable = len(self.transcript) < MOST_SAID and self.wire.taken < MOST_BYTES
+        require(bearable, f"it does not stop talking, after {len(self.transcript)} frames")
+        self.transcript.append(message)
         if message.get("type") == "response" and isinstance(message.get("id"), str):
             self._responses.setdefault(message["id"], message)
 
@@ -86,7 +88,7 @@ def frame(type: str, **members: Any) -> Frame:
 
 
 @asynccontextmanager
-async def greeted(
+async def open_stub(
     subject: PluginUnderTest,
     env: Mapping[str, str] | None = None,
     writable: tuple[str, ...] = (),

@@ -13,7 +13,7 @@ from pathlib import Path
 from plughost.conformance.axis import Axis, Failed, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.vai.requests import context, folder_of, manifest_of, request
-from plughost.conformance.vai.stub_host import VaiStubHost, body_of, greeted
+from plughost.conformance.vai.stub_host import VaiStubHost, body_of, open_stub
 from plughost.contracts.vai.manifest import Export
 from plughost.errors import LaunchFailed
 from plughost.sandbox.untrusted_temp_dir import PASSABLE, make_folder, temporary_folder
@@ -38,7 +38,7 @@ async def scratch(subject: PluginUnderTest) -> None:
         folders = Scratch()
         try:
             root = folders.root()
-            async with greeted(subject, elsewhere, tuple(elsewhere.values()), scratch=root) as stub:
+            async with open_stub(subject, elsewhere, tuple(elsewhere.values()), scratch=root) as stub:
                 for export in manifest_of(subject).exports:
                     if export.permissions.filesystem == "scratch":
                         await _twice(subject, stub, export, folders, root)
@@ -58,8 +58,8 @@ async def _twice(
     statuses = []
     for number in range(2):
         async with _place(export, folders, root, number) as place:
-            told = context(export, scratch_dir=place)
-            body = body_of(export, await stub.ask(*request(subject, export, told)))
+            request_context = context(export, scratch_dir=place)
+            body = body_of(export, await stub.ask(*request(subject, export, request_context)))
             statuses.append(body.get("status"))
             await stub.drain()
     left = ", ".join(sorted(map(os.path.basename, folders.strewn(root))))
@@ -120,14 +120,14 @@ async def tenants(subject: PluginUnderTest) -> None:
     """Sends the same and different requests for two tenants, and checks that nothing of the first reaches the
     second."""
     first, second = (uuid.uuid4().hex for _ in range(2))
-    async with greeted(subject) as stub:
+    async with open_stub(subject) as stub:
         for export in manifest_of(subject).exports:
             for mark in ("", first):
                 await stub.ask(*request(subject, export, tenant=first, mark=mark))
             for mark in ("", "", second):
                 id = stub.request(*request(subject, export, tenant=second, mark=mark))
-                said = [await stub.response(id, export.id), *stub.events(id)]
-                leaked = first.encode() in encode(said)
+                received = [await stub.response(id, export.id), *stub.events(id)]
+                leaked = first.encode() in encode(received)
                 require(not leaked, f"{export.id} told one tenant something of another")
 
 
@@ -137,7 +137,7 @@ AXES = (
         promise="writes in the scratch folder of the invocation at hand: not in an earlier one's, not in its "
         "own package, not in TMPDIR and not in HOME (other places are the sandbox's to keep from it)",
         test=scratch,
-        spares=_asks_for_none,
+        skip_reason=_asks_for_none,
     ),
     Axis(
         name="tenants",

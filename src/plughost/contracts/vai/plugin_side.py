@@ -25,7 +25,7 @@ from plughost.wire.framing import ContentLength, Frame
 from plughost.wire.messages import encode
 
 HostMessage = VaiRequest | Cancel | VaiShutdown
-"""What a host tells a plugin once both have said hello."""
+"""A message from the host after both sides have said hello."""
 
 
 class VaiPluginSide:

@@ -115,7 +115,7 @@ async def reason(contract: str, axis: str, defect: str) -> str | None:
         grants=["tool.execute"] if contract == "rune" else [],
     )
     waits = any(word in defect for word in ("60)", "print(json.dumps(message))"))
-    report = await run_axes(spec, only=[axis], sample=ECHO, patience=SLOW if waits else 20)
+    report = await run_axes(spec, only=[axis], sample=ECHO, timeout=SLOW if waits else 20)
     return failed(report).get(axis)
 
 

@@ -16,7 +16,7 @@ from plughost.conformance import runner
 from plughost.conformance.axis import Axis, AxisVerdict, Failed, require
 from plughost.conformance.junit import junit
 from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
-from plughost.conformance.raw_process import MOST_HELD
+from plughost.conformance.raw_process import MAX_UNREAD_BYTES
 from plughost.conformance.runner import ConformanceReport, axes_of, run_axes
 from tests.support import PLUGINS, PYTHON, all_gone, plugin_process, processes, until
 
@@ -63,7 +63,7 @@ async def test_a_verdict_tells_how_long_it_took_why_it_failed_and_what_was_said(
 
     axes(monkeypatch, good, bad)
     told = []
-    report = await run_axes(script(ECHO, mark), told=told.append)
+    report = await run_axes(script(ECHO, mark), on_verdict=told.append)
     passed, failed = report.verdicts
     assert told == [passed, failed]
     assert (passed.axis, passed.outcome, passed.reason, passed.frames) == ("good", "passed", "", ())
@@ -128,7 +128,7 @@ async def test_a_plugin_that_cannot_be_started_gets_no_verdict():
 
 async def test_a_plugin_that_hangs_is_waited_for_no_longer_than_the_patience(mark):
     began = time.monotonic()
-    report = await run_axes(script("time.sleep(600)", mark), patience=1)
+    report = await run_axes(script("time.sleep(600)", mark), timeout=1)
     assert time.monotonic() - began < 60
     assert report.count("failed") == len(report.verdicts)
     assert report.verdicts[0].reason == "the response to id 1 did not come within 1 s"
@@ -143,7 +143,7 @@ async def test_an_axis_that_is_never_through_is_cut_short(monkeypatch, mark):
                 await wire.message()
 
     axes(monkeypatch, endless)
-    (verdict,) = (await run_axes(script(ECHO, mark), patience=0.05)).verdicts
+    (verdict,) = (await run_axes(script(ECHO, mark), timeout=0.05)).verdicts
     assert verdict.reason in (
         "it was not through with this within 0.6 s",
         "a message did not come within 0.05 s",  # on a machine that is busy enough
@@ -168,12 +168,12 @@ async def test_a_plugin_that_floods_its_stdout_waits_and_is_read_on_when_there_i
 
     async with PluginUnderTest(flood).wire() as wire:
         await wire.message()
-        await until(lambda: written() > MOST_HELD)
+        await until(lambda: written() > MAX_UNREAD_BYTES)
         stopped_at = await asyncio.wait_for(stands_still(), 30)
-        assert MOST_HELD < stopped_at < 2 * MOST_HELD
+        assert MAX_UNREAD_BYTES < stopped_at < 2 * MAX_UNREAD_BYTES
         for _ in range(300):
             await wire.message()
-        await until(lambda: written() > 2.5 * MOST_HELD)
+        await until(lambda: written() > 2.5 * MAX_UNREAD_BYTES)
     await all_gone(mark)
 
 
@@ -212,7 +212,7 @@ for line in sys.stdin.buffer:
     sys.stdout.flush()
 """
     for contract in ("mcptest", "rune"):
-        report = await run_axes(script(text, mark, contract=contract), patience=5)
+        report = await run_axes(script(text, mark, contract=contract), timeout=5)
         assert report.count("failed") >= 5
         for verdict in report.verdicts:
             shown = [*verdict.reason.splitlines(), *verdict.frames]

@@ -15,7 +15,7 @@ import pytest
 from plughost import config
 from plughost.conformance.kaged import AXES, capabilities
 from plughost.conformance.kaged.protocol import CONTEXT
-from plughost.conformance.kaged.stub_host import stubbed
+from plughost.conformance.kaged.stub_host import open_stub
 from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
 from plughost.conformance.runner import ConformanceReport, run_axes
 from plughost.errors import SandboxUnavailable
@@ -126,7 +126,7 @@ async def test_a_sample_must_be_of_a_declared_method(place):
 async def test_its_processes_are_confined_as_its_contract_has_it(place, reports):
     needs("strict")
     assert {report.sandbox for report in reports.values()} == {"strict"}
-    async with stubbed(PluginUnderTest(config.load_folder(place / "good/methods"))) as host:
+    async with open_stub(PluginUnderTest(config.load_folder(place / "good/methods"))) as host:
         assert "seccomp" in host.wire._process.confined_by
 
 
@@ -159,6 +159,6 @@ async def test_every_example_answers_ping(name, tmp_path):
     subject = PluginUnderTest(
         msgspec.structs.replace(spec, sandbox="none", grants=("declared",), options=options)
     )
-    async with stubbed(subject) as host:
+    async with open_stub(subject) as host:
         await host.begin()
         assert (await host.ask("ping", {}))["result"] == {"status": "ok"}

@@ -10,7 +10,7 @@ import pytest
 
 from plughost import PluginSpec, config
 from plughost.conformance.kaged import AXES
-from plughost.conformance.raw_process import PATIENCE
+from plughost.conformance.raw_process import DEFAULT_TIMEOUT
 from plughost.conformance.runner import ConformanceReport, run_axes
 from tests.confinable import needs, open_folder
 from tests.conformance.support import failed
@@ -136,7 +136,7 @@ def reports() -> dict[str, ConformanceReport]:
         spec = plugin(place / defect, SOUND.replace(old, new))
         only = [axis] if axis else []
         async with turn:
-            return defect, await run_axes(spec, only=only, patience=IMPATIENT.get(defect, PATIENCE))
+            return defect, await run_axes(spec, only=only, timeout=IMPATIENT.get(defect, DEFAULT_TIMEOUT))
 
     async def every(place: Path) -> dict[str, ConformanceReport]:
         return dict(await asyncio.gather(*(one(defect, place) for defect in ("sound", *DEFECTS))))

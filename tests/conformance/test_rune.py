@@ -10,7 +10,7 @@ import pytest
 import plughost
 from plughost.conformance.axis import Failed
 from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
-from plughost.conformance.rune import AXES, greeted, request
+from plughost.conformance.rune import AXES, do_handshake, request
 from plughost.conformance.runner import run_axes
 from tests.conformance.support import CANARIES, ECHO, examples, failed, folders, operated, reports
 from tests.support import PLUGINS, PYTHON, ROOT, vouched
@@ -107,10 +107,10 @@ async def test_an_example_stays_until_its_stdin_ends(folder):
     """A host that waits for the exit and reads stdout at the same time would otherwise lose its answer."""
     subject = PluginUnderTest(operated(ROOT / "plugins" / folder))
     async with subject.wire() as wire:
-        manifest = await greeted(wire, subject.binding.settings.protocol)
+        manifest = await do_handshake(wire, subject.binding.settings.protocol)
         wire.send(request(PluginUnderTest(subject.spec, ECHO), manifest))
         assert (await wire.message())["status"] == "ok"
         with pytest.raises(Failed, match="had not ended"):
-            await wire.exit_status(patience=0.3)
+            await wire.exit_status(timeout=0.3)
         wire.end_input()
         assert await wire.exit_status() == 0

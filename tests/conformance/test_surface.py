@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 import pytest
 
-from plughost.conformance.ainb.type_names import Spelling
+from plughost.conformance.ainb.type_names import TypeNames
 from plughost.conformance.ainb.wire_surface import LOCK, listing
 from plughost.contracts import jsonrpc
 from plughost.contracts.ainb import contract, session
@@ -84,8 +84,8 @@ class Outer(msgspec.Struct, omit_defaults=True):
 
 
 def test_a_struct_is_told_by_names_types_and_defaults():
-    spelling = Spelling()
-    assert list(spelling.members(Outer)) == [
+    type_names = TypeNames()
+    assert list(type_names.members(Outer)) == [
         "Outer.needed: integer 1..9",
         "Outer.inner: Inner or null = null",
         "Outer.kind: 'a' or 'b' = \"a\"",
@@ -95,5 +95,5 @@ def test_a_struct_is_told_by_names_types_and_defaults():
         'Outer.table: object = {"x":1.0}',
         "Outer: defaults are left out",
     ]
-    assert list(spelling.met()) == [Inner]
-    assert list(spelling.members(Inner)) == ["Inner.type: 'inner'", "Inner: no other members"]
+    assert list(type_names.structs()) == [Inner]
+    assert list(type_names.members(Inner)) == ["Inner.type: 'inner'", "Inner: no other members"]

@@ -161,7 +161,7 @@ async def test_wrong_items_are_told_by_a_worker_where_the_schema_has_long_words(
 async def test_the_schemas_of_an_export_are_compiled_one_by_one(bench, ground, monkeypatch) -> None:
     """Each may take some 20 ms: others have their turn in between."""
     turns, compiled = 0, list[int]()
-    original = schemas._made
+    original = schemas._compile
 
     def noted(path: str, text: bytes) -> schemas.CompiledSchema:
         compiled.append(turns)
@@ -173,7 +173,7 @@ async def test_the_schemas_of_an_export_are_compiled_one_by_one(bench, ground, m
             turns += 1
             await asyncio.sleep(0)
 
-    monkeypatch.setattr(schemas, "_made", noted)
+    monkeypatch.setattr(schemas, "_compile", noted)
     for kind in ("input", "output"):
         set_schema(ground, kind, {"type": "object"})
     lab = bench()

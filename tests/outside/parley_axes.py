@@ -24,5 +24,7 @@ def _needs_a_sample(subject: PluginUnderTest) -> str | None:
 
 AXES = (
     Axis(name="hello", promise="answers the greeting", test=hello),
-    Axis(name="calls", promise="answers the sample call under a host", test=calls, spares=_needs_a_sample),
+    Axis(
+        name="calls", promise="answers the sample call under a host", test=calls, skip_reason=_needs_a_sample
+    ),
 )

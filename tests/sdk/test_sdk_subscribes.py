@@ -9,7 +9,7 @@ import pytest
 
 import plughost
 from plughost import config
-from plughost.conformance.ainb.stub_host import stubbed
+from plughost.conformance.ainb.stub_host import open_stub
 from plughost.conformance.plugin_under_test import PluginUnderTest
 
 PROGRAM = """#!{python}
@@ -73,17 +73,17 @@ async def test_every_event_is_delivered_once(place):
 
 
 async def test_a_host_that_arms_nothing_by_the_manifest_is_asked_before_on_init(place):
-    async with stubbed(PluginUnderTest(config.load_folder(place))) as host:
+    async with open_stub(PluginUnderTest(config.load_folder(place))) as host:
         await host.init()
-        asked = [message["params"]["topic"] for message in host.told("host/snapshot/subscribe")]
+        asked = [message["params"]["topic"] for message in host.received("host/snapshot/subscribe")]
         assert asked == ["listed", "only-listed", "hooked", "chunked"]
-        methods = [message["method"] for message in host.heard]
+        methods = [message["method"] for message in host.incoming]
         assert methods.index("host/snapshot/publish") > max(
             at for at, method in enumerate(methods) if method == "host/snapshot/subscribe"
         )
 
 
 async def test_without_the_capability_nothing_is_asked(place):
-    async with stubbed(PluginUnderTest(config.load_folder(place))) as host:
+    async with open_stub(PluginUnderTest(config.load_folder(place))) as host:
         await host.init(granted=[])
-        assert host.told("host/snapshot/subscribe") == []
+        assert host.received("host/snapshot/subscribe") == []

@@ -10,7 +10,7 @@ from plughost.contracts.vai.request_bodies import CompactionTarget
 from plughost.vai.bindings.binding import Binding, Scope
 from plughost.vai.invocations.invocation import Invocation
 from plughost.vai.invocations.invoker import InvokerOptions, LocalInvoker
-from plughost.vai.invocations.requests import INLINE, CompactionRequest
+from plughost.vai.invocations.requests import MAX_INLINE, CompactionRequest
 from plughost.vai.state.chains import Block, Chain
 from plughost.vai.state.database import TenantState
 from tests import confinable
@@ -55,7 +55,7 @@ async def woven(host, monkeypatch):
 
 
 @pytest.mark.clause("VAI-85", "VAI-57")
-@pytest.mark.parametrize("size", [20, INLINE // 400 + 10])
+@pytest.mark.parametrize("size", [20, MAX_INLINE // 400 + 10])
 async def test_a_chain_becomes_a_smaller_one_with_lineage(woven, size):
     system = Block("system", [{"type": "text", "text": "You are a coding agent."}])
     result = Block("tool_result", [{"tool_execution_id": "toolx_1", "result": {"content": []}}])

@@ -251,11 +251,7 @@ class Talk(RuleBasedStateMachine):
     def answer(self, data, ok):
         number = data.draw(st.sampled_from(sorted(self.asked)))
         id = self.asked[number]
-        said = (
-            self.plugin.respond(id, {"status": "succeeded"})
-            if ok
-            else self.plugin.error_response(id, "a", "b")
-        )
+        said = self.plugin.respond(id, {"status": "succeeded"}) if ok else self.plugin.refuse(id, "a", "b")
         assert (said is None) == (number in self.answered)
         if said is not None:
             answer = self.host.receive(said)

@@ -1,1 +1,1 @@
-"""The command line. Thin: parse, call, print."""
+"""The command line interface: commands parse their arguments, call the library and print the result."""

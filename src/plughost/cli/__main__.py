@@ -1,3 +1,5 @@
+"""Runs the command line: `python -m plughost.cli`."""
+
 from plughost.cli.main import main
 
 main()

@@ -1,4 +1,5 @@
-"""`plughost`: exit 0 fine, 1 the plugin said no, 2 usage, 3 the host could not get an answer."""
+"""The entry point of `plughost`. Exit codes: 0 success, 1 the plugin failed, 2 usage, 3 the host got no
+answer."""
 
 from __future__ import annotations
 
@@ -40,10 +41,12 @@ COMMANDS = {
     "invoke": "invoke",
     "invocations": "invocations",
 }
-"""By name: the module of `commands` that has it. Only the one that is used is imported."""
+"""By command name: its module in `commands`. Only the module of the used command is imported."""
 
 
 class Commands(click.Group):
+    """A click group that imports a command's module only when the command is used."""
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(COMMANDS)
 
@@ -68,17 +71,17 @@ def plughost() -> None:
 
 
 class PluginUsage(InvalidSpec):
-    """Wrong words on the command line."""
+    """A usage error on the command line, as it is reported with --json."""
 
     code = "usage"
 
 
 def main(argv: list[str] | None = None) -> None:
-    """The console script. What follows `--` is a command to run, kept apart from our own words."""
+    """The console script. The words after `--` are a bare plugin command, and are not parsed as options."""
     output.guard_streams()
     words = sys.argv[1:] if argv is None else argv
     bare: list[str] = []
-    if "--" in words and words[:1] != ["x"]:  # what follows a namespace is the plugin's
+    if "--" in words and words[:1] != ["x"]:  # the words after a namespace belong to the plugin
         cut = words.index("--")
         words, bare = words[:cut], words[cut + 1 :]
     as_json = _wants_json(words)
@@ -107,7 +110,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def _wants_json(words: list[str]) -> bool:
-    """Whether failures, too, are to be JSON on stdout."""
+    """Whether failures are reported as JSON on stdout too."""
     if words[:1] == ["conform"]:  # there it names a file
         return ("--json", "-") in pairwise(words) or "--json=-" in words
-    return "--json" in words and words[:1] != ["x"]  # what follows a namespace is the plugin's
+    return "--json" in words and words[:1] != ["x"]  # the words after a namespace belong to the plugin

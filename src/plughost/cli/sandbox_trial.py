@@ -1,6 +1,6 @@
-"""A class of sandbox tried out: a real confined plugin attempts what it must not be able to do.
+"""A self-test of a sandbox class: a real sandboxed plugin attempts escapes that must fail.
 
-What counts is what is seen outside; the plugin's own word is believed only where nothing can be seen there.
+The effects observed outside decide; the plugin's own report counts only where nothing can be observed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from plughost.host import Host
 from plughost.sandbox.untrusted_temp_dir import READABLE, temporary_folder
 from plughost.spec import PluginSpec
 
-PATIENCE = 20.0
+ATTEMPT_TIMEOUT = 20.0
 PROBE = """
 import json, os, sys
 def attempt(deed):
@@ -60,28 +60,30 @@ DEEDS = ("read", "connect", "mount", "signal")
 
 
 class SandboxTrial(msgspec.Struct, frozen=True):
+    """The result of trying one sandbox class on this machine."""
+
     sandbox: str
     works: bool
     escaped: bool = False
-    """It can be had, and something got out: worse than not having it."""
+    """The class is available, but an escape succeeded: worse than an unavailable class."""
     detail: str = ""
     remedy: str = ""
     attempts: dict[str, str] = {}
-    """What came of each."""
+    """The result of each attempted escape."""
     confined_by: tuple[str, ...] = ()
 
     @classmethod
     def without(cls, confined: str, cause: str, remedy: str) -> SandboxTrial:
-        """Of a class that cannot be had."""
+        """The result for an unavailable class."""
         return cls(confined, False, detail=cause, remedy=remedy)
 
 
 async def try_sandbox(confined: str, deeds: tuple[str, ...] = DEEDS) -> SandboxTrial:
-    """Whether the class works here."""
+    """Tries whether the sandbox class works on this machine."""
     failure = SandboxTrial.without(confined, "there is no Python to try it with", "install python3")
     for python in _pythons():
         try:
-            return await _tried(confined, python, deeds)
+            return await _try_with(confined, python, deeds)
         except SandboxUnavailable as error:
             failure = SandboxTrial.without(confined, error.message, error.hint or "")
         except PluginError as error:
@@ -91,7 +93,7 @@ async def try_sandbox(confined: str, deeds: tuple[str, ...] = DEEDS) -> SandboxT
     return failure
 
 
-async def _tried(confined: str, python: str, deeds: tuple[str, ...]) -> SandboxTrial:
+async def _try_with(confined: str, python: str, deeds: tuple[str, ...]) -> SandboxTrial:
     spec = PluginSpec(
         contract="mcptest",
         name=f"doctor-{confined}",
@@ -102,7 +104,7 @@ async def _tried(confined: str, python: str, deeds: tuple[str, ...]) -> SandboxT
         async with Host() as host:
             plugin = await host.add(spec)
             asked = {**about, "deeds": deeds}
-            attempts: dict[str, Any] = await plugin.call("attempt", asked, timeout=PATIENCE)
+            attempts: dict[str, Any] = await plugin.call("attempt", asked, timeout=ATTEMPT_TIMEOUT)
             by = plugin.inspect()["instances"][-1]["confined_by"]
         escapes = await asyncio.to_thread(seen, attempts)
     if escapes:
@@ -116,8 +118,9 @@ async def _tried(confined: str, python: str, deeds: tuple[str, ...]) -> SandboxT
 
 @contextlib.contextmanager
 def _outside() -> Iterator[Any]:
-    """A secret, a listener and a bystander made for the trial, and a function that tells what got at them."""
-    word = secrets.token_hex(8)
+    """Creates a secret, a listener and a bystander process, and a function that reports which of them were
+    reached."""
+    secret_text = secrets.token_hex(8)
     with (
         temporary_folder("plughost-doctor-", READABLE) as folder,
         socket.create_server(("127.0.0.1", 0)) as listener,
@@ -128,16 +131,16 @@ def _outside() -> Iterator[Any]:
         # Open to every user: what keeps a plugin out must be its sandbox.
         secret = os.path.join(folder, "secret")
         with open(secret, "w", encoding="ascii") as file:
-            file.write(word)
+            file.write(secret_text)
             os.fchmod(file.fileno(), 0o644)
 
         def seen(attempts: dict[str, str]) -> list[str]:
             listener.settimeout(0)
             found = {
-                "read": attempts.get("read") == word,
-                "connect": _came(listener),
+                "read": attempts.get("read") == secret_text,
+                "connect": _was_connected(listener),
                 "mount": attempts.get("mount") == "done",
-                "signal": _died(bystander, attempts.get("signal") == "done"),
+                "signal": _was_killed(bystander, attempts.get("signal") == "done"),
             }
             return [name for name, escaped in found.items() if escaped]
 
@@ -147,7 +150,7 @@ def _outside() -> Iterator[Any]:
             bystander.kill()
 
 
-def _came(listener: socket.socket) -> bool:
+def _was_connected(listener: socket.socket) -> bool:
     try:
         listener.accept()[0].close()
     except OSError:
@@ -155,7 +158,7 @@ def _came(listener: socket.socket) -> bool:
     return True
 
 
-def _died(bystander: subprocess.Popen[bytes], claimed: bool) -> bool:
+def _was_killed(bystander: subprocess.Popen[bytes], claimed: bool) -> bool:
     try:
         bystander.wait(1 if claimed else 0)
     except subprocess.TimeoutExpired:
@@ -164,6 +167,6 @@ def _died(bystander: subprocess.Popen[bytes], claimed: bool) -> bool:
 
 
 def _pythons() -> list[str]:
-    """The host's own first: if a plugin's user can reach it, it is the one that plugins run with."""
+    """The interpreters to try: the host's own first, since plugins run with it if their user can reach it."""
     found = [sys.executable, shutil.which("python3", path=os.defpath)]
     return list(dict.fromkeys(path for path in found if path))

@@ -1,1 +1,2 @@
-"""Whether a plugin keeps its contract: axes, each a question that only real behaviour answers."""
+"""Conformance tests for plugins: each contract has axes, each a promise that is tested against a real
+process."""

@@ -1,4 +1,4 @@
-"""An axis: one thing that plugins of a contract must do, and the test that finds out."""
+"""An axis: one promise of a contract, and the test that checks it; also its verdict."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ if TYPE_CHECKING:
 
 
 class Failed(Exception):
-    """The plugin does not do it. The text says what it did instead."""
+    """Raised by an axis: the plugin breaks the promise. The text says what it did instead."""
 
 
 class Skipped(Exception):
-    """Only its behaviour could tell, and it did: the plugin is not asked. The text says why."""
+    """Raised by an axis: its behaviour shows that the promise does not apply to the plugin. The text says
+    why."""
 
 
 class Warned(Exception):
-    """The plugin does it, but for something that only a strict reading of its contract asks for."""
+    """Raised by an axis: the plugin keeps the promise, except for what only a strict reading of the contract
+    asks."""
 
 
 def _always(subject: PluginUnderTest) -> str | None:
@@ -28,25 +30,30 @@ def _always(subject: PluginUnderTest) -> str | None:
 
 
 class Axis(msgspec.Struct, frozen=True, kw_only=True):
+    """One promise of a contract, with the test that checks it."""
+
     name: str
     promise: str
-    """What a plugin that passes does, in a sentence."""
+    """What a conforming plugin does, in one sentence."""
     test: Callable[[PluginUnderTest], Awaitable[None]]
-    """Raises Failed, or any PluginError that a host would have met; or Spared, or Warned."""
-    spares: Callable[[PluginUnderTest], str | None] = _always
-    """Why a plugin is not asked; None when it is."""
+    """Raises Failed, Skipped or Warned, or any PluginError that a host would have raised."""
+    skip_reason: Callable[[PluginUnderTest], str | None] = _always
+    """The reason why the axis does not apply to a plugin; None when it does."""
 
 
 class AxisVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one axis for one plugin or host."""
+
     axis: str
     outcome: str
     """passed | warned | failed | skipped"""
     reason: str = ""
     frames: tuple[str, ...] = ()
-    """The last frames before it failed: `>` to the plugin, `<` from it."""
+    """The last frames before the failure: `>` to the plugin, `<` from it."""
     seconds: float = 0.0
 
 
 def require(condition: object, otherwise: str) -> None:
+    """Asserts a condition: raises Failed with the message `otherwise` when it is false."""
     if not condition:
         raise Failed(otherwise)

@@ -1,4 +1,4 @@
-"""A program that is no plugin, run as one is: all its output kept, and nothing of it left behind."""
+"""Runs the process of a host under test: keeps all its output, and kills all its descendants at the end."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from plughost.engine.launcher.launch import Launch
 from plughost.engine.process import Process
 from plughost.errors import LaunchFailed
 
-KILL_PATIENCE = 10.0
+KILL_TIMEOUT = 10.0
 MOST_LINES = 10_000
-"""Of its stderr."""
+"""Maximum number of lines kept of its stderr."""
 MOST_BYTES = 8 << 20
-"""Of its stdout."""
+"""Maximum number of bytes kept of its stdout."""
 
 
 class HostProcess:
-    """Entered, it runs; left, it and all its descendants are gone."""
+    """A context manager: the process runs inside; on exit it and all its descendants are killed."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
         self._launch = Launch(tuple(command), env)
@@ -64,7 +64,7 @@ class HostProcess:
 
     async def _close(self) -> None:
         self._process.kill()
-        if not await self.ends_within(KILL_PATIENCE):
+        if not await self.ends_within(KILL_TIMEOUT):
             self._process.kill_launcher()
         self._channel.close()
         self._process.release()
@@ -75,19 +75,22 @@ class HostProcess:
 
     @property
     def status(self) -> int | None:
-        """How it ended: its exit code, or the negative number of a signal; None while it runs."""
+        """The exit code, or the negative signal number; None while it runs."""
         return self._process.exit_status
 
     async def ends_within(self, seconds: float) -> bool:
+        """Waits for the exit; False when it does not come within `seconds`."""
         return bool((await asyncio.wait([self._ended], timeout=seconds))[0])
 
     def interrupt(self) -> None:
-        """As Ctrl-C does."""
+        """Sends SIGINT, as Ctrl-C does."""
         launcher = self._process.pid
         try:
             line = _command_line(launcher)
             below = launcher
-            while _command_line(below) == line:  # the launcher, and its keeper where there is one
+            while (
+                _command_line(below) == line
+            ):  # skip the launcher, and its child launcher where there is one
                 below = int(Path(f"/proc/{below}/task/{below}/children").read_text().split()[0])
             os.kill(below, signal.SIGINT)
         except (OSError, IndexError):

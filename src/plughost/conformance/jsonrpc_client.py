@@ -1,4 +1,5 @@
-"""JSON-RPC with one bare process: what the plugin asks is answered while something else is awaited."""
+"""A JSON-RPC test client for one raw process: it answers the plugin's requests while it waits for
+responses."""
 
 from __future__ import annotations
 
@@ -12,62 +13,70 @@ from plughost.conformance.raw_process import RawProcess
 from plughost.wire.framing import FrameTooLarge
 
 LONGEST_TALK = 2.0
-"""Seconds for a plugin that never falls silent."""
+"""Maximum seconds to drain a plugin that never falls silent."""
 
 MOST_SAID, MOST_BYTES = 50_000, 32 << 20
-"""Messages of one process, and how large they are together; they are all kept."""
+"""Maximum number and total bytes of messages of one process, all of which are kept."""
 
 Message = dict[str, Any]
 Answers = Callable[[str, Any], Message]
-"""What the host answers, by method and params: `{"result": …}` or `{"error": …}`."""
+"""The host's answers, by method and params: `{"result": …}` or `{"error": …}`."""
 
 
 def error(code: int, message: str) -> Message:
+    """A JSON-RPC error answer."""
     return {"error": {"code": code, "message": message}}
 
 
 def params_of(message: Message) -> Message:
+    """The params of a message; an empty object when they are not an object."""
     params = message.get("params")
     return params if isinstance(params, dict) else {}
 
 
 class JsonRpcClient:
+    """The host's side of a JSON-RPC conversation, which records everything that the plugin sends."""
+
     def __init__(self, wire: RawProcess, answers: Answers) -> None:
         self._answers = answers
         self._numbers = itertools.count(1)
         self._responses: dict[Any, Message] = {}
         self.wire = wire
-        self.heard: list[Message] = []
-        """What the plugin asked and told, in its order."""
-        self.said: list[Message] = []
-        """Everything that came from it."""
+        self.incoming: list[Message] = []
+        """The plugin's requests and notifications, in order."""
+        self.transcript: list[Message] = []
+        """Every message of the plugin, in order."""
 
-    def unasked(self) -> list[Message]:
-        """Responses to nothing that was asked."""
+    def unsolicited(self) -> list[Message]:
+        """Responses that match no request."""
         return [*self._responses.values()]
 
-    def told(self, method: str) -> list[Message]:
-        return [message for message in self.heard if message["method"] == method]
+    def received(self, method: str) -> list[Message]:
+        """The plugin's requests and notifications of a method."""
+        return [message for message in self.incoming if message["method"] == method]
 
     async def ask(self, method: str, params: Any) -> Message:
-        """The response to a request."""
+        """Sends a request and waits for its response."""
         return await self.response(self.request(method, params), method)
 
     def request(self, method: str, params: Any, number: int | None = None) -> int:
+        """Sends a request and returns its id."""
         number = next(self._numbers) if number is None else number
         self.wire.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
         return number
 
     async def response(self, number: int, method: str) -> Message:
+        """Waits for the response to a request id."""
         while number not in self._responses:
             self._take(await self.wire.message(f"the response to {method}"))
         return self._responses.pop(number)
 
-    def tell(self, method: str, params: Any) -> None:
+    def notify(self, method: str, params: Any) -> None:
+        """Sends a notification."""
         self.wire.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     async def drain(self) -> None:
-        """Hear it out."""
+        """Reads messages until the plugin falls silent."""
         try:
             async with asyncio.timeout(LONGEST_TALK):
                 while (message := await self.wire.message_soon()) is not None:
@@ -83,13 +92,13 @@ class JsonRpcClient:
             f"it sent the id {number!r:.100}: it is no integer and no text",
         )
         require(isinstance(method, str), f"it sent the method {method!r:.100}: no text")
-        bearable = len(self.said) < MOST_SAID and self.wire.taken < MOST_BYTES
-        require(bearable, f"it does not stop talking, after {len(self.said)} messages")
-        self.said.append(message)
+        bearable = len(self.transcript) < MOST_SAID and self.wire.taken < MOST_BYTES
+        require(bearable, f"it does not stop talking, after {len(self.transcript)} messages")
+        self.transcript.append(message)
         if "method" not in message:
             self._responses[number] = message
             return
-        self.heard.append(message)
+        self.incoming.append(message)
         if number is not None:
             self._answer(number, method, message.get("params"))
 

@@ -1,4 +1,4 @@
-"""A report as JUnit XML, which every CI service can show."""
+"""Writes a conformance report as JUnit XML, which every CI service can show."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ _NOT_XML = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF, *ra
 
 
 def junit(report: ConformanceReport) -> bytes:
+    """The report as a JUnit XML document."""
     suite = ElementTree.Element(
         "testsuite",
         name=f"plughost conform {report.plugin}".translate(_NOT_XML),

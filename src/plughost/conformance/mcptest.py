@@ -1,7 +1,7 @@
-"""The axes of mcptest plugins.
+"""The conformance axes of mcptest plugins.
 
-Only `responses` makes the sample call: what the others ask can be asked of every plugin, because each
-knows how to answer a method that it does not know.
+Only `responses` makes the sample call: the other axes send requests that every plugin can answer, because
+each answers an unknown method with an error.
 """
 
 from __future__ import annotations
@@ -17,27 +17,29 @@ from plughost.contracts.mcptest.errors import METHOD_NOT_FOUND, PARSE_ERROR
 
 NO_SUCH_METHOD = "conformance/no-such-method"
 LARGE = 100_000
-"""Bytes of a request that no pipe takes at once."""
+"""Bytes of a request that does not fit into a pipe's buffer."""
 
 
-async def answered(wire: RawProcess, request: dict[str, Any]) -> dict[str, Any]:
-    """The response to a request, which must be a response to just that one."""
+async def exchange(wire: RawProcess, request: dict[str, Any]) -> dict[str, Any]:
+    """Sends a request and returns its response, which must have the same id."""
     wire.send(request)
     return await response(wire, request["id"])
 
 
 async def response(wire: RawProcess, number: int | str) -> dict[str, Any]:
-    came = await wire.message(f"the response to id {number!r}")
-    same = came.get("id") == number and type(came.get("id")) is type(number)
-    require(same, f"the response to id {number!r} carries id {came.get('id')!r}")
-    well_formed(came)
-    return came
+    """Waits for the response with this id."""
+    reply = await wire.message(f"the response to id {number!r}")
+    same = reply.get("id") == number and type(reply.get("id")) is type(number)
+    require(same, f"the response to id {number!r} carries id {reply.get('id')!r}")
+    well_formed(reply)
+    return reply
 
 
-def well_formed(came: dict[str, Any]) -> None:
-    """`"error": null` beside a result counts as absent, and so does `"result": null` beside an error."""
-    error = came.get("error")
-    result = "result" in came and (error is None or came["result"] is not None)
+def well_formed(reply: dict[str, Any]) -> None:
+    """Checks the shape of a response. A null `error` beside a result counts as absent, and a null `result`
+    beside an error."""
+    error = reply.get("error")
+    result = "result" in reply and (error is None or reply["result"] is not None)
     require(result != (error is not None), "a response holds exactly one of `result` and `error`")
     if error is not None:
         proper = isinstance(error, dict) and type(error.get("code")) is int
@@ -46,22 +48,25 @@ def well_formed(came: dict[str, Any]) -> None:
         )
 
 
-def code_of(came: dict[str, Any]) -> int | None:
-    code: int | None = (came.get("error") or {}).get("code")
+def code_of(reply: dict[str, Any]) -> int | None:
+    """The error code of a response; None when it has none."""
+    code: int | None = (reply.get("error") or {}).get("code")
     return code
 
 
 def unknown(number: int | str, **more: Any) -> dict[str, Any]:
+    """A request for a method that no plugin has."""
     return {"method": NO_SUCH_METHOD, "id": number, **more}
 
 
 async def responses(subject: PluginUnderTest) -> None:
+    """Checks that each request gets one response, and nothing else is written to stdout."""
     async with subject.wire() as wire:
         for number in (1, "two", 3):
-            came = await answered(wire, _sample_call(subject, number))
+            reply = await exchange(wire, _sample_call(subject, number))
             if subject.sample is not None:
-                require("result" in came, f"the sample call was answered with {came.get('error')}")
-        await answered(wire, {"jsonrpc": "2.0", **unknown(4), "added later": {"by": "another version"}})
+                require("result" in reply, f"the sample call was answered with {reply.get('error')}")
+        await exchange(wire, {"jsonrpc": "2.0", **unknown(4), "added later": {"by": "another version"}})
         await wire.silent("though nothing was asked")
 
 
@@ -74,9 +79,10 @@ def _sample_call(subject: PluginUnderTest, number: int | str) -> dict[str, Any]:
 
 
 async def framing(subject: PluginUnderTest) -> None:
+    """Checks requests in pieces, joined and large."""
     request = b'{"method":"%s","id":%%d}\n' % NO_SUCH_METHOD.encode()
     async with subject.wire() as wire:
-        await answered(wire, unknown(9))  # now it reads, and does not find all of the pieces at once
+        await exchange(wire, unknown(9))  # now it reads, and does not find all of the pieces at once
         for piece in (request[:9], request[9:25]):
             wire.send_raw(piece)
             await wire.silent("before it had the whole line")
@@ -87,19 +93,21 @@ async def framing(subject: PluginUnderTest) -> None:
         require(both in ([2, 3], [3, 2]), f"requests 2 and 3, sent together, were answered as {both}")
         wire.send_raw(b' { "id" : 4 ,\t"method" : "%s" } \r\n' % NO_SUCH_METHOD.encode())
         await response(wire, 4)
-        await answered(wire, unknown(5, params={"text": "é \u2028 😀" + "x" * LARGE}))
+        await exchange(wire, unknown(5, params={"text": "é \u2028 😀" + "x" * LARGE}))
 
 
 async def ids(subject: PluginUnderTest) -> None:
+    """Checks that ids are echoed with their JSON type."""
     async with subject.wire() as wire:
         for number in (7, "seven", "7", 0, -1, 2**53, 'a "quoted" \\ back\nslash', "é \u2028 😀"):
-            await answered(wire, unknown(number))
+            await exchange(wire, unknown(number))
 
 
 async def dispatch(subject: PluginUnderTest) -> None:
+    """Checks the answers to unknown methods with any params."""
     async with subject.wire() as wire:
         asked: list[dict[str, Any]] = [{}, {"params": None}, {"params": [1]}, {"params": {"a": 1}}]
-        answers = [await answered(wire, unknown(number, **params)) for number, params in enumerate(asked, 1)]
+        answers = [await exchange(wire, unknown(number, **params)) for number, params in enumerate(asked, 1)]
     codes = [code_of(answer) for answer in answers]
     if None in codes:
         return  # it answers every method with a result, so it may refuse some params as it likes
@@ -110,18 +118,20 @@ async def dispatch(subject: PluginUnderTest) -> None:
 
 
 async def garbage(subject: PluginUnderTest) -> None:
+    """Checks the answers to lines that are not JSON."""
     async with subject.wire() as wire:
         for number, line in enumerate((b"this is no JSON", b'{"method": "x", "id"', b"\xff\xfe"), 1):
             wire.send_body(line)
-            came = await wire.message("an error for a line that is no JSON")
-            well_formed(came)
-            code = code_of(came)
+            reply = await wire.message("an error for a line that is no JSON")
+            well_formed(reply)
+            code = code_of(reply)
             require(code == PARSE_ERROR, f"a line that is no JSON is answered with {code}, not {PARSE_ERROR}")
-            require(came.get("id") is None, f"a line that is no JSON is answered as id {came.get('id')!r}")
-            await answered(wire, unknown(number))
+            require(reply.get("id") is None, f"a line that is no JSON is answered as id {reply.get('id')!r}")
+            await exchange(wire, unknown(number))
 
 
 async def shutdown(subject: PluginUnderTest) -> None:
+    """Checks the exit at the end of stdin, after pending requests are answered."""
     async with subject.wire() as wire:
         await _ends(wire)
     async with subject.wire() as wire:

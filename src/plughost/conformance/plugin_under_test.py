@@ -1,4 +1,4 @@
-"""The plugin on trial: what it says of itself, and fresh processes of it, bare or under a real host."""
+"""The plugin under test: its spec, and new processes of it, raw or in a real host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from plughost.conformance.axis import Failed
-from plughost.conformance.raw_process import PATIENCE, RawProcess
+from plughost.conformance.raw_process import DEFAULT_TIMEOUT, RawProcess
 from plughost.contracts.base import ResolvedSpec
 from plughost.contracts.registry import get_contract
 from plughost.host import Host, Plugin
@@ -22,30 +22,32 @@ from plughost.testing import VirtualClock
 T = TypeVar("T")
 
 KEPT = 12
-"""Frames for the report."""
+"""The number of frames kept for the report."""
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """A call that the plugin answers with a result, for contracts whose plugins cannot be asked for one."""
+    """A call that the plugin answers with a result, for contracts where no call is known to succeed."""
 
     method: str
     params: Any = msgspec.UNSET
 
 
 class PluginUnderTest:
+    """The plugin under test, as the axes get it: its resolved spec, the sample call and the timeout."""
+
     def __init__(
         self,
         spec: PluginSpec,
         sample: Sample | None = None,
-        patience: float = PATIENCE,
+        timeout: float = DEFAULT_TIMEOUT,
         *,
         lenient: bool = False,
     ) -> None:
         self.spec = spec
         self.lenient = lenient
-        """Whether it is only a warning where all existing plugins do less than their contract asks for."""
+        """Whether to warn only, where all existing plugins do less than their contract asks for."""
         self.sample = sample
-        self.patience = patience
+        self.timeout = timeout
         self.contract = get_contract(spec.contract)
         self.binding: ResolvedSpec = self.contract.bind(spec)
         self.frames: deque[str] = deque(maxlen=KEPT)
@@ -55,15 +57,15 @@ class PluginUnderTest:
     async def wire(
         self, env: Mapping[str, str] | None = None, spec: PluginSpec | None = None
     ) -> AsyncIterator[RawProcess]:
-        """A new process of the plugin, or of it as another `spec` has it, with nothing said yet. It is
-        confined as a host would confine it."""
+        """Starts a new raw process of the plugin, or of it with another `spec`, in the sandbox that a host
+        would use."""
         binding = self.binding if spec is None else self.contract.bind(spec)
         binding = msgspec.structs.replace(binding, env={**binding.env, **(env or {})})
         spec = spec or self.spec
         framing = self.contract.session(spec, binding).framing()
         async with (
             unhosted.confine_unhosted(spec, binding) as start,
-            RawProcess(start, framing, self.frames, self.patience) as wire,
+            RawProcess(start, framing, self.frames, self.timeout) as wire,
         ):
             yield wire
 
@@ -71,8 +73,8 @@ class PluginUnderTest:
     async def hosted(
         self, prepare: Callable[[Host], object] = lambda host: None, **options: Any
     ) -> AsyncIterator[tuple[Host, Plugin, VirtualClock]]:
-        """The plugin in a real host, whose time moves only when told to. `options` are the spec's; `prepare`
-        is called with the host before the plugin is there."""
+        """Adds the plugin to a real host with a virtual clock. `options` are added to the spec's; `prepare`
+        gets the host before the plugin is added."""
         clock = VirtualClock()
         spec = msgspec.structs.replace(self.spec, options={**self.spec.options, **options})
         async with Host(clock=clock) as host:
@@ -81,13 +83,14 @@ class PluginUnderTest:
                 yield host, await host.add(spec), clock
             finally:
                 for plugin in host.plugins.values():
-                    plugin.kill()  # nobody moves the clock on for its grace
+                    plugin.kill()  # the virtual clock stands still, so its grace would never end
 
 
-async def within(patience: float, work: Awaitable[T], what: str) -> T:
-    """The host's own clock stands still, so a plugin that owes something is waited for here."""
+async def within(timeout: float, work: Awaitable[T], what: str) -> T:
+    """Waits at most `timeout` seconds of real time, since the host's own clock is virtual and stands
+    still."""
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             return await work
     except TimeoutError:
-        raise Failed(f"{what} did not come within {patience:g} s") from None
+        raise Failed(f"{what} did not come within {timeout:g} s") from None

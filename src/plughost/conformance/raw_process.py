@@ -1,4 +1,4 @@
-"""A plugin's process with nothing between it and the test: frames in, frames out, right or wrong."""
+"""A raw plugin process for tests: sends and receives frames, valid or not, with no session between."""
 
 from __future__ import annotations
 
@@ -17,35 +17,36 @@ from plughost.sandbox.unhosted import Start
 from plughost.wire.framing import Frame, FrameError, Frames, Framing
 from plughost.wire.surrogates import decode_replacing
 
-PATIENCE = 10.0
-"""Seconds for whatever a plugin owes; a slow machine is no fault of the plugin's."""
+DEFAULT_TIMEOUT = 10.0
+"""Default seconds to wait for a message; generous, since a slow machine is not the plugin's fault."""
 QUIET = 0.2
-"""Seconds without a word that count as silence."""
-MOST_HELD = 1 << 20
-"""Bytes that wait to be taken before no more are read: whoever floods its stdout waits, too."""
+"""Seconds without a message that count as silence."""
+MAX_UNREAD_BYTES = 1 << 20
+"""Bytes of unread frames before the pipe is no longer read: backpressure against a plugin that floods
+stdout."""
 MOST_LINES = 10_000
-"""Of its stderr."""
+"""Maximum number of lines of its stderr."""
 FRAME_COST = 64
-"""What a frame weighs beside its bytes: a flood of empty lines is one, too."""
+"""Bytes that each frame counts in addition to its content, so that a flood of empty lines is limited too."""
 
 _values = msgspec.json.Decoder()
 
 
 class RawProcess:
-    """One process. Entered, it runs; left, it and all its descendants are gone."""
+    """A context manager: the process runs inside; on exit it and all its descendants are killed."""
 
     def __init__(
-        self, start: Start, framing: Framing, frames: deque[str], patience: float = PATIENCE
+        self, start: Start, framing: Framing, frames: deque[str], timeout: float = DEFAULT_TIMEOUT
     ) -> None:
         self._start = start
         self._framing = framing
         self._frames = frames
-        self._patience = patience
-        self._heard: asyncio.Queue[Frame | FrameError | None] = asyncio.Queue()
-        """What came, in order; None is the end of its stdout."""
-        self._held = 0
+        self._timeout = timeout
+        self._received: asyncio.Queue[Frame | FrameError | None] = asyncio.Queue()
+        """Received frames, in order; None is the end of stdout."""
+        self._unread_bytes = 0
         self.taken = 0
-        """Bytes of the frames that were taken so far."""
+        """Total bytes of the frames read so far."""
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -58,7 +59,7 @@ class RawProcess:
             self._process.stdin,
             on_data=self._feed,
             on_end=self._end,
-            on_broken=lambda error: None,  # it does not read on; what it said decides
+            on_broken=lambda error: None,  # it stopped reading; what it sent decides
             on_room=lambda: None,
         )
         self._channel.resume()
@@ -79,7 +80,7 @@ class RawProcess:
     async def _close(self) -> None:
         self._process.kill()
         try:
-            await asyncio.wait([self._exited], timeout=PATIENCE)
+            await asyncio.wait([self._exited], timeout=DEFAULT_TIMEOUT)
         finally:
             if not self._exited.done():
                 self._process.kill_launcher()
@@ -87,72 +88,76 @@ class RawProcess:
             self._process.release()
 
     def _feed(self, data: bytes) -> None:
-        self._hear(self._framing.feed(data))
-        if self._held > MOST_HELD:
+        self._receive(self._framing.feed(data))
+        if self._unread_bytes > MAX_UNREAD_BYTES:
             self._channel.pause()
 
     def _end(self) -> None:
-        self._hear(self._framing.end())
-        self._heard.put_nowait(None)
+        self._receive(self._framing.end())
+        self._received.put_nowait(None)
 
-    def _hear(self, frames: Frames) -> None:
+    def _receive(self, frames: Frames) -> None:
         for frame in frames:
             body = frame.head if isinstance(frame, FrameError) else frame
             self._note("<", body)
-            self._held += len(body) + FRAME_COST
-            self._heard.put_nowait(frame)
+            self._unread_bytes += len(body) + FRAME_COST
+            self._received.put_nowait(frame)
 
     async def _next(self) -> Frame | FrameError | None:
-        """The next frame; at the end of its stdout None, as often as it is asked for."""
-        frame = await self._heard.get()
+        """The next frame; at the end of stdout None, on every call."""
+        frame = await self._received.get()
         if frame is None:
-            self._heard.put_nowait(None)
+            self._received.put_nowait(None)
         else:
             size = len(frame.head if isinstance(frame, FrameError) else frame)
             self.taken += size
-            self._held -= size + FRAME_COST
-            if self._held <= MOST_HELD:
+            self._unread_bytes -= size + FRAME_COST
+            if self._unread_bytes <= MAX_UNREAD_BYTES:
                 self._channel.resume()
         return frame
 
-    def _note(self, way: str, body: Frame) -> None:
-        self._frames.append(f"{way} {escape_controls(bytes(body[:1000]).decode(errors='backslashreplace'))}")
+    def _note(self, direction: str, body: Frame) -> None:
+        self._frames.append(
+            f"{direction} {escape_controls(bytes(body[:1000]).decode(errors='backslashreplace'))}"
+        )
 
-    # What the host says
+    # Host to plugin
 
     def send(self, message: Any) -> None:
-        """A message as one frame."""
+        """Sends a message as one frame."""
         self.send_body(msgspec.json.encode(message))
 
     def send_body(self, body: bytes) -> None:
-        """A frame of any bytes."""
+        """Sends a frame of any bytes."""
         self._note(">", body)
         self._channel.write(self._framing.encode(body))
 
     def send_raw(self, data: bytes) -> None:
-        """Bytes that need not be a frame."""
+        """Sends bytes that need not be a frame."""
         self._note(">", data)
         self._channel.write(data)
 
     def end_input(self) -> None:
+        """Closes the process's stdin."""
         self._channel.close_write()
 
-    # What the plugin says
+    # Plugin to host
 
-    async def message(self, what: str = "a message", patience: float | None = None) -> dict[str, Any]:
-        """The next frame, which must be a JSON object."""
-        frame = await self._awaited(what, patience)
+    async def message(self, what: str = "a message", timeout: float | None = None) -> dict[str, Any]:
+        """Waits for the next frame, which must be a JSON object."""
+        frame = await self._next_within(what, timeout)
         if frame is None:
             raise Failed(f"it ended its stdout instead of sending {what}{await self._last_words()}")
         return _object(frame, what)
 
     async def message_or_end(self, what: str) -> dict[str, Any] | None:
-        """The next frame, which must be a JSON object; None when it ended its stdout instead."""
-        frame = await self._awaited(what, None)
+        """Waits for the next frame, which must be a JSON object; None at the end of stdout."""
+        frame = await self._next_within(what, None)
         return None if frame is None else _object(frame, what)
 
     async def message_soon(self) -> dict[str, Any] | None:
-        """The next frame, which must be a JSON object; None when it is silent, or has said all."""
+        """The next frame, which must be a JSON object; None when the process is silent or stdout has
+        ended."""
         try:
             async with asyncio.timeout(QUIET):
                 frame = await self._next()
@@ -161,15 +166,15 @@ class RawProcess:
         return None if frame is None else _object(frame, "a message")
 
     async def rest(self, what: str = "a message") -> list[dict[str, Any]]:
-        """What it had still said when it ended, each frame a JSON object."""
+        """Waits for the exit; returns the remaining frames, each a JSON object."""
         await self.exit_status()
-        said = []
-        while (frame := await self._awaited("the end of its stdout", None)) is not None:
-            said.append(_object(frame, what))
-        return said
+        messages = []
+        while (frame := await self._next_within("the end of its stdout", None)) is not None:
+            messages.append(_object(frame, what))
+        return messages
 
     async def silent(self, what: str) -> None:
-        """Nothing comes for a while, or only the end."""
+        """Requires silence for a while, or the end of stdout."""
         try:
             async with asyncio.timeout(QUIET):
                 frame = await self._next()
@@ -179,30 +184,30 @@ class RawProcess:
             raise Failed(f"it spoke {what}")
 
     async def ended(self, what: str) -> None:
-        """Nothing more comes but the end of its stdout."""
-        if await self._awaited("the end of its stdout", None) is not None:
+        """Requires the end of stdout with no further frame."""
+        if await self._next_within("the end of its stdout", None) is not None:
             raise Failed(f"it spoke {what}")
 
-    async def exit_status(self, patience: float | None = None) -> int | None:
-        """How it ended, by itself."""
-        patience = patience or self._patience
-        if not (await asyncio.wait([self._exited], timeout=patience))[0]:
-            raise Failed(f"it had not ended {patience:g} s after it should have")
+    async def exit_status(self, timeout: float | None = None) -> int | None:
+        """Waits for the process to exit by itself, and returns its status."""
+        timeout = timeout or self._timeout
+        if not (await asyncio.wait([self._exited], timeout=timeout))[0]:
+            raise Failed(f"it had not ended {timeout:g} s after it should have")
         return self._process.exit_status
 
-    async def _awaited(self, what: str, patience: float | None) -> Frame | FrameError | None:
-        patience = patience or self._patience
+    async def _next_within(self, what: str, timeout: float | None) -> Frame | FrameError | None:
+        timeout = timeout or self._timeout
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 return await self._next()
         except TimeoutError:
-            raise Failed(f"{what} did not come within {patience:g} s") from None
+            raise Failed(f"{what} did not come within {timeout:g} s") from None
 
     def kill(self) -> None:
         self._process.kill()
 
     def last_words(self) -> str:
-        """What it wrote to its stderr, but for the beginning of very much."""
+        """The process's stderr; only the end of it when there is very much."""
         return self._process.stderr.text(MOST_LINES)
 
     async def _last_words(self) -> str:

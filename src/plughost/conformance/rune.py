@@ -1,4 +1,4 @@
-"""The axes of rune plugins. Each looks at one thing only, and takes the rest as it comes."""
+"""The conformance axes of rune plugins. Each checks one thing only and tolerates the rest."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ UNKNOWN = {"added later": {"by": ["another", "version"]}}
 NO_SUCH_TOOL = "conformance.no-such-tool"
 ANOTHER_VERSION = "rterm.plugin.conformance"
 TRIES = 3
-"""For what must happen within a time: a busy machine may be late, a plugin may not."""
+"""Attempts for what must happen within a time: a busy machine may be late, a plugin may not."""
 
 
-async def greeted(wire: RawProcess, version: str, more: Mapping[str, Any] = {}) -> dict[str, Any]:
-    """The manifest out of the handshake."""
+async def do_handshake(wire: RawProcess, version: str, more: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """Sends the handshake and returns the plugin's manifest."""
     wire.send({"type": "handshake", "protocol_version": version, **more})
     return _manifest(await wire.message("the handshake"))
 
@@ -44,7 +44,7 @@ def _manifest(handshake: dict[str, Any]) -> dict[str, Any]:
 
 
 def request(subject: PluginUnderTest, manifest: dict[str, Any]) -> dict[str, Any]:
-    """The sample call; without one, the first tool it exposes, which may answer with an error."""
+    """The sample call; without one, a call of the first exposed tool, which may answer with an error."""
     sample = subject.sample
     if sample is None:
         return _execute(next(iter(_words(manifest.get("exposed_tools"))), NO_SUCH_TOOL), {})
@@ -66,7 +66,7 @@ def _words(value: Any) -> list[str]:
 
 
 def well_formed(asked: dict[str, Any], response: dict[str, Any]) -> None:
-    """`null` equals absent for every member."""
+    """Checks the shape of a response. `null` equals absent for every member."""
     kind, number, status = response.get("type"), response.get("request_id"), response.get("status")
     require(kind == "response", f"its answer is of type {kind!r}, not 'response'")
     require(number == asked["request_id"], f"it answered request {number!r}, not {asked['request_id']!r}")
@@ -80,6 +80,7 @@ def well_formed(asked: dict[str, Any], response: dict[str, Any]) -> None:
 
 
 def has_error_object(response: dict[str, Any]) -> None:
+    """Checks the error object of a response."""
     error = response.get("error")
     require(isinstance(error, dict), "its answer is an error without an error object")
     message, code = (error or {}).get("message"), (error or {}).get("code")
@@ -88,8 +89,9 @@ def has_error_object(response: dict[str, Any]) -> None:
 
 
 async def handshake(subject: PluginUnderTest) -> None:
+    """Checks the manifest in the handshake."""
     async with subject.wire() as wire:
-        manifest = await greeted(wire, subject.binding.settings.protocol, UNKNOWN)
+        manifest = await do_handshake(wire, subject.binding.settings.protocol, UNKNOWN)
         for member in ("plugin_id", "plugin_version"):
             value = manifest.get(member)
             require(isinstance(value, str) and value.strip(), f"its manifest has no {member}")
@@ -101,9 +103,10 @@ async def handshake(subject: PluginUnderTest) -> None:
 
 
 async def version(subject: PluginUnderTest) -> None:
+    """Checks the protocol version in the handshake, also when the host asks for another."""
     own = subject.binding.settings.protocol
     async with subject.wire() as wire:
-        _speaks(own, own, await greeted(wire, own))
+        _speaks(own, own, await do_handshake(wire, own))
     async with subject.wire() as wire:
         wire.send({"type": "handshake", "protocol_version": ANOTHER_VERSION})
         handshake = await wire.message_or_end("the handshake")
@@ -112,17 +115,18 @@ async def version(subject: PluginUnderTest) -> None:
 
 
 def _speaks(own: str, asked: str, manifest: dict[str, Any]) -> None:
-    told = manifest.get("protocol_version")
-    claimed = "; it claims whatever it is asked for" if told == asked != own else ""
+    version = manifest.get("protocol_version")
+    claimed = "; it claims whatever it is asked for" if version == asked != own else ""
     require(
-        isinstance(told, str) and told.strip() == own,
-        f"asked for {asked!r}, it says that it speaks {told!r}, not {own!r}{claimed}",
+        isinstance(version, str) and version.strip() == own,
+        f"asked for {asked!r}, it says that it speaks {version!r}, not {own!r}{claimed}",
     )
 
 
 async def requests(subject: PluginUnderTest) -> None:
+    """Checks the response to a request, also to one in pieces and with unknown members."""
     async with subject.wire() as wire:
-        manifest = await greeted(wire, subject.binding.settings.protocol)
+        manifest = await do_handshake(wire, subject.binding.settings.protocol)
         asked = request(subject, manifest)
         wire.send(asked)
         response = await wire.message("the response")
@@ -131,7 +135,7 @@ async def requests(subject: PluginUnderTest) -> None:
             require(response["status"] == "ok", f"the sample call was answered with {response.get('error')}")
     async with subject.wire() as wire:
         more: dict[str, Any] = {"context": {}, **UNKNOWN}
-        asked = {**request(subject, await greeted(wire, subject.binding.settings.protocol)), **more}
+        asked = {**request(subject, await do_handshake(wire, subject.binding.settings.protocol)), **more}
         line = msgspec.json.encode(asked) + b"\r\n"
         wire.send_raw(line[:20])
         await wire.silent("before it had the whole request")
@@ -140,8 +144,9 @@ async def requests(subject: PluginUnderTest) -> None:
 
 
 async def tools(subject: PluginUnderTest) -> None:
+    """Checks the list of exposed tools, and the answer to an unknown tool."""
     async with subject.wire() as wire:
-        manifest = await greeted(wire, subject.binding.settings.protocol)
+        manifest = await do_handshake(wire, subject.binding.settings.protocol)
         exposed = manifest.get("exposed_tools")
         names = _words(exposed)
         require(names and names == exposed, "its exposed_tools is no list of names, or empty")
@@ -159,8 +164,9 @@ async def tools(subject: PluginUnderTest) -> None:
 
 
 async def capabilities(subject: PluginUnderTest) -> None:
+    """Checks that the declared capabilities are well-formed and granted."""
     async with subject.wire() as wire:
-        manifest = await greeted(wire, subject.binding.settings.protocol)
+        manifest = await do_handshake(wire, subject.binding.settings.protocol)
     declared = manifest.get("capabilities")
     words = _words(declared)
     require(declared is None or words == declared, "its capabilities are no list of words")
@@ -172,16 +178,18 @@ async def capabilities(subject: PluginUnderTest) -> None:
 
 
 async def errors(subject: PluginUnderTest) -> None:
+    """Checks that a malformed request is not answered with ok."""
     for line in (b"this is no JSON", b'{"type":"request","request_id":"plugin_req_', b"[]"):
         async with subject.wire() as wire:
-            await greeted(wire, subject.binding.settings.protocol)
+            await do_handshake(wire, subject.binding.settings.protocol)
             wire.send_body(line)
             wire.end_input()
-            for said in await wire.rest("a response"):
-                require(said.get("status") != "ok", "a line that is no request is answered with ok")
+            for reply in await wire.rest("a response"):
+                require(reply.get("status") != "ok", "a line that is no request is answered with ok")
 
 
 async def exits(subject: PluginUnderTest) -> None:
+    """Checks exit status and exit time after the response."""
     grace = subject.binding.policy.grace
     took: list[float] = []
     while len(took) < TRIES and not (took and took[-1] <= grace):
@@ -194,14 +202,14 @@ async def exits(subject: PluginUnderTest) -> None:
 
 async def _time_to_exit(subject: PluginUnderTest) -> float:
     async with subject.wire() as wire:
-        wire.send(request(subject, await greeted(wire, subject.binding.settings.protocol)))
+        wire.send(request(subject, await do_handshake(wire, subject.binding.settings.protocol)))
         response = await wire.message("the response")
         require(response.get("type") == "response", "its second line is no response")
         wire.end_input()
         began = time.monotonic()
         status = await wire.exit_status()
         took = time.monotonic() - began
-        if response.get("status") == "ok":  # after an error no host looks at it
+        if response.get("status") == "ok":  # after an error no host checks it
             require(status == 0, f"after its response it ended with {status}, not 0")
         await wire.ended("after its response")
     return took

@@ -1,4 +1,4 @@
-"""A contract's axes, found by its name, and how they are run."""
+"""The conformance runner: finds a contract's axes by entry point, runs them and collects the verdicts."""
 
 from __future__ import annotations
 
@@ -11,35 +11,39 @@ import msgspec
 from plughost._util.text import escape_controls
 from plughost.conformance.axis import Axis, AxisVerdict, Failed, Skipped, Warned
 from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
-from plughost.conformance.raw_process import PATIENCE
+from plughost.conformance.raw_process import DEFAULT_TIMEOUT
 from plughost.contracts.resolve import sandbox_class
 from plughost.errors import InvalidSpec, LaunchFailed, PluginError
 from plughost.spec import PluginSpec
 
 GROUP = "plughost.conformance"
-"""Entry points: a contract's name → its tuple of axes. A contract of your own brings its own."""
+"""The entry-point group: a contract's name → its tuple of axes. External contracts register their own."""
 
 LONGEST_AXIS = 12
-"""Times the patience: a plugin that is always just in time is not waited for all day."""
+"""The time limit of an axis, in multiples of `timeout`."""
 LONGEST_REASON = 2000
 
 
 class ConformanceReport(msgspec.Struct, frozen=True):
+    """The verdicts of all axes for one plugin or host."""
+
     plugin: str
     contract: str
     verdicts: tuple[AxisVerdict, ...]
     sandbox: str = ""
-    """The class that its processes were confined with."""
+    """The sandbox class in which its processes ran."""
 
     def count(self, outcome: str) -> int:
         return sum(verdict.outcome == outcome for verdict in self.verdicts)
 
     @property
     def conforms(self) -> bool:
+        """Whether no axis failed."""
         return not self.count("failed")
 
 
 def axes_of(contract: str) -> Sequence[Axis]:
+    """The axes of a contract. Raises InvalidSpec when it has none."""
     from importlib.metadata import entry_points
 
     registered = {entry.name: entry for entry in entry_points(group=GROUP)}
@@ -55,31 +59,32 @@ async def run_axes(
     *,
     only: Collection[str] = (),
     sample: Sample | None = None,
-    patience: float = PATIENCE,
+    timeout: float = DEFAULT_TIMEOUT,
     lenient: bool = False,
-    told: Callable[[AxisVerdict], None] = lambda verdict: None,
+    on_verdict: Callable[[AxisVerdict], None] = lambda verdict: None,
 ) -> ConformanceReport:
-    """Put a plugin through its contract's axes, or through those named. `told` hears each verdict at once.
+    """Runs a plugin through its contract's axes, or through the named ones. `on_verdict` is called with each
+    verdict at once.
 
-    LaunchFailed when it cannot be started, or not as confined as it must be: that says nothing about its
-    contract.
+    Raises LaunchFailed when the plugin cannot be started, or not in its sandbox: that says nothing about its
+    conformance.
     """
     axes = axes_of(spec.contract)
     unknown = set(only) - {axis.name for axis in axes}
     if unknown:
         known = ", ".join(axis.name for axis in axes)
         raise InvalidSpec(f"no such axis: {', '.join(sorted(unknown))}; known: {known}")
-    subject = PluginUnderTest(spec, sample, patience, lenient=lenient)
+    subject = PluginUnderTest(spec, sample, timeout, lenient=lenient)
     verdicts = []
     for axis in axes:
         if not only or axis.name in only:
             verdicts.append(await _verdict(axis, subject))
-            told(verdicts[-1])
+            on_verdict(verdicts[-1])
     return ConformanceReport(spec.name, spec.contract, tuple(verdicts), sandbox_class(spec, subject.contract))
 
 
 async def _verdict(axis: Axis, subject: PluginUnderTest) -> AxisVerdict:
-    if (reason := axis.spares(subject)) is not None:
+    if (reason := axis.skip_reason(subject)) is not None:
         return AxisVerdict(axis=axis.name, outcome="skipped", reason=reason)
     subject.frames.clear()
     began = time.monotonic()
@@ -98,7 +103,8 @@ async def _verdict(axis: Axis, subject: PluginUnderTest) -> AxisVerdict:
 
 
 async def _objection(axis: Axis, subject: PluginUnderTest) -> str | None:
-    limit = LONGEST_AXIS * subject.patience
+    """Runs the axis; returns the reason of a failure, or None."""
+    limit = LONGEST_AXIS * subject.timeout
     try:
         async with asyncio.timeout(limit):
             await axis.test(subject)
@@ -114,6 +120,6 @@ async def _objection(axis: Axis, subject: PluginUnderTest) -> str | None:
 
 
 def _shown(reason: str) -> str:
-    """It may quote the plugin."""
+    """Escapes control characters, since a reason may quote the plugin, and truncates it."""
     text = "\n".join(map(escape_controls, reason.splitlines()))
     return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}…"

@@ -1,1 +1,2 @@
-"""The contracts plugins are written against: one folder each, and the registry that finds them."""
+"""The plugin contracts: one package each, the base types for all of them, and the registry that finds
+them."""

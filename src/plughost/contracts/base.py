@@ -1,4 +1,4 @@
-"""What a contract is to the host: tables, a way to read its manifests, and a session.
+"""The types that a contract is made of: the `Contract` protocol, host methods, and the resolved spec.
 
 A contract outside this package implements `Contract`, registers in the entry-point group
 `plughost.contracts`, exactly as ours do, and is found by name (`registry.py`).
@@ -23,113 +23,122 @@ if TYPE_CHECKING:  # import time that a program may not need to spend
 
 
 class HostMethod(msgspec.Struct, frozen=True):
-    """A method the plugin may call on the host: what it needs, and who answers."""
+    """A method that plugins may call on the host: the capability it needs, and the service that answers
+    it."""
 
     service: str
-    """The service's name, and after a dot its method: `snapshots.get`."""
+    """The service and its method: `snapshots.get`."""
     capability: str | None = None
-    """Needed to call it; checked before anything else."""
+    """The capability that a caller needs; checked before anything else."""
     params: Any = dict
-    """What the params must be."""
+    """The type to which the params are decoded."""
     result: Callable[[Any], Any] | None = None
-    """How the contract words what the service returns."""
+    """Converts the service's result to the contract's wire format."""
     checks: tuple[str, ...] = ()
-    """Instead of one capability: the service itself decides which of these is needed."""
+    """Used instead of `capability`: the service itself decides which of these is needed."""
     notification: bool = False
-    """The plugin tells and does not ask: heard at once and in its order, and nothing is answered."""
+    """A notification: handled at once and in order, and not answered."""
 
 
 class GrantEffect(msgspec.Struct, frozen=True):
-    """What one grant of the operator's comes to."""
+    """The capabilities and the access that one grant of the operator gives."""
 
     capabilities: frozenset[Capability] = frozenset()
     powers: Access = NONE
 
 
 class DataFolder(msgspec.Struct, frozen=True):
-    """A folder for one plugin alone, made before it is first started."""
+    """The data folder of one plugin, created before its first start."""
 
     path: str
     owner: str | None = None
-    """The plugin's own folder: no other plugin of its name gets the data. None for a temporary folder."""
+    """The plugin's own folder: no other plugin of the same name gets the data. None for a temporary
+    folder."""
     make_parents: bool = False
-    """Whether missing folders around it are made: only below a place of the host's own."""
+    """Whether missing parent folders are created: only below a folder of the host's own."""
 
 
 class ResolvedSpec(msgspec.Struct, frozen=True):
-    """A plugin's spec as its contract understands it: everything checked, nothing started."""
+    """A plugin's spec, checked and completed by its contract. Nothing is started yet."""
 
     policy: LifecyclePolicy
     env: Mapping[str, str]
-    """The whole environment of the process."""
+    """The complete environment of the process."""
     capabilities: frozenset[Capability] = frozenset()
     operator: OperatorAccess = OperatorAccess()
-    """What the operator has named himself; the other capabilities are the manifest's word."""
+    """The access that the operator names himself; the other capabilities come from the manifest alone."""
     asked: tuple[Capability, ...] | None = None
-    """The capabilities that its manifest asks for; None when that is not known before it runs."""
+    """The capabilities that the manifest asks for; None when they are known only after the handshake."""
     asked_by_call: tuple[Capability, ...] = ()
-    """What its manifest asks for, and each call is given or not by whoever makes it."""
+    """Permissions that the manifest asks for and that each call's binding grants or denies."""
     given: Mapping[str, GrantEffect] = {}
-    """What the operator's grants come to, by their words, where they mean more than the capability of that
-    name."""
+    """The effect of each of the operator's grants, by its text, where a grant means more than the capability
+    of that name."""
     methods: frozenset[str] | None = None
-    """What may be called; None when the contract leaves that to the plugin."""
+    """The methods that may be called; None when the contract leaves the check to the plugin."""
     settings: Any = None
-    """The contract's own, for its session."""
+    """The contract's own settings, for its session."""
     told_command: tuple[str, ...] | None = None
-    """The command that its manifest tells; whoever runs it runs another when a reload finds one there."""
+    """The command in the manifest; after a reload that finds another command there, that one is run."""
     topics: tuple[str, ...] = ()
-    """What it is subscribed to whenever it runs."""
+    """The topics to which the plugin is subscribed whenever it runs."""
     provides: Mapping[str, tuple[str, ...]] = {}
-    """What it has for others, by kind: screens, commands, cli_namespaces …"""
+    """The names that the plugin provides, by kind: screens, commands, cli_namespaces …"""
     log_level: str | None = None
-    """From which level up its log is kept; None is the usual."""
+    """The lowest level of its log messages that are kept; None for the default."""
     lints: tuple[str, ...] = ()
-    """What was accepted, but should be better."""
+    """Warnings about a spec or manifest that is accepted but should be improved."""
     declared: Access | None = None
-    """The powers its manifest asks for: the operator's word counts no further. None when the contract has no
-    words for them; then the operator alone decides."""
+    """The access that the manifest asks for, an upper bound on the operator's `allow`. None when manifests of
+    this contract cannot declare access: then the operator alone decides."""
     data: DataFolder | None = None
     folder: str | None = None
-    """The plugin's own folder, which tells it from another one of its name."""
+    """The plugin's own folder, which distinguishes it from another plugin of the same name."""
     own: Access = NONE
-    """What it has without `allow`: by its grants, and what is its own, such as a data folder."""
+    """The access that it has without `allow`: by its grants, and to its own paths such as a data folder."""
     listable: tuple[str, ...] = ()
-    """Folders of which it is given parts, and whose entries it may list: without that an interpreter does not
-    find what lies in them."""
+    """Folders of which only parts are visible, but whose entries may be listed: interpreters need that to
+    find modules."""
     resolved: Mapping[str, str] = {}
-    """Of the paths in `own`, those that are not the operator's word, with the real path that was checked: a
-    path that leads elsewhere when the plugin is confined was replaced, and is refused."""
+    """For the paths in `own` that the operator did not name, the real path that was checked. A path that
+    resolves elsewhere when the sandbox is set up was replaced, and is refused."""
     writable_tmp: bool = True
-    """Whether a confined process may write to a /tmp and a /dev/shm of its own."""
+    """Whether a sandboxed process gets a private, writable /tmp and /dev/shm."""
     file_locks: bool = True
-    """Whether a confined process may lock and watch files. Whoever else has the same file would see it."""
+    """Whether a sandboxed process may lock and watch files; other processes with the same file would
+    notice."""
     granting: Mapping[str, str] = {}
-    """How its contract words a grant to read, write, execute or connect, with {path} and {name} in it, and of
-    one `item` of a capability's list; what is not here the operator allows in plughost's own words."""
+    """Templates for grant hints: how the contract writes a grant to read, write, execute or connect, with
+    {path} and {name}, and of one `item` of a capability's list. Without a template the hint uses plughost's
+    own `allow`."""
     offered: frozenset[str] = frozenset()
-    """The methods of the reverse table that somebody in this host answers; the host fills it in."""
+    """The methods of the contract's `reverse` table that a service of this host answers; filled in by the
+    host."""
 
     def __repr__(self) -> str:  # the environment may hold secrets
         return f"ResolvedSpec(policy={self.policy!r}, env=<{len(self.env)} variables>)"
 
 
 class Contract(Protocol):
+    """The protocol that every contract implements: its tables, its manifest reader and its session
+    factory."""
+
     name: str
     options: type[msgspec.Struct]
-    """The contract's own settings in plughost.toml and in PluginSpec.options."""
+    """The contract's own options in plughost.toml and in PluginSpec.options."""
     reverse: Mapping[str, HostMethod]
-    """What its plugins may ask of the host."""
+    """The host methods that its plugins may call, by wire method."""
     default_grants: tuple[str, ...]
-    """What the operator allows who says nothing."""
+    """The grants of a plugin for which the operator sets none."""
     sandbox: str
-    """How its plugins are confined when the operator says nothing: strict | landlock | none."""
+    """The sandbox class of a plugin for which the operator sets none: strict | landlock | none."""
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
-        """The spec that the folder's manifest tells; None when it is not of this contract."""
+        """Returns the spec described by the folder's manifest; None when the folder has no manifest of this
+        contract."""
 
     def bind(self, spec: PluginSpec) -> ResolvedSpec:
-        """Check the spec whole; InvalidSpec before any process exists."""
+        """Checks and resolves the whole spec. Raises InvalidSpec before any process exists."""
 
     def session(self, spec: PluginSpec, binding: ResolvedSpec) -> Session:
-        """A conversation for one instance."""
+        """Creates the protocol session of one plugin instance."""

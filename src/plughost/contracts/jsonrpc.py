@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 in both directions, for the contracts that speak it. Unknown members are ignored."""
+"""JSON-RPC 2.0 in both directions: the base session of ainb and kaged. Unknown members are ignored."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _CODES: dict[type[PluginError], int] = {
     Timeout: TIMED_OUT,
 }
 _NULL = b"null"
-_NEAR = 128
-_ANSWER_BEGINS = re.compile(
+_SCAN_BYTES = 128
+_RESPONSE_START = re.compile(
     rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,15})\s*,\s*"(?:result|error)"'
 )
-_ANSWER_ENDS = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
+_RESPONSE_END = re.compile(rb',\s*"id"\s*:\s*(\d{1,15})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z')
 
 
 class JsonRpcEnvelope(msgspec.Struct, gc=False):
-    """Anything that came: a request, a notification or an answer."""
+    """Any received JSON-RPC message: a request, a notification or a response."""
 
     jsonrpc: str = ""
     id: int | str | None = None
@@ -48,12 +48,16 @@ class JsonRpcEnvelope(msgspec.Struct, gc=False):
 
 
 class JsonRpcError(msgspec.Struct):
+    """The `error` object of a JSON-RPC response."""
+
     code: int
     message: str
     data: Any = ABSENT
 
 
 class JsonRpcRequest(msgspec.Struct):
+    """A JSON-RPC request, to be sent."""
+
     id: int
     method: str
     params: Any
@@ -61,18 +65,24 @@ class JsonRpcRequest(msgspec.Struct):
 
 
 class JsonRpcNotification(msgspec.Struct):
+    """A JSON-RPC notification, to be sent."""
+
     method: str
     params: Any
     jsonrpc: str = "2.0"
 
 
 class JsonRpcReply(msgspec.Struct):
+    """A successful JSON-RPC response, to be sent."""
+
     id: int | str
     result: Any
     jsonrpc: str = "2.0"
 
 
 class JsonRpcRefusal(msgspec.Struct):
+    """A JSON-RPC error response, to be sent."""
+
     id: int | str
     error: JsonRpcError
     jsonrpc: str = "2.0"
@@ -83,7 +93,8 @@ errors = msgspec.json.Decoder(JsonRpcError)
 
 
 class JsonRpc(BaseSession):
-    """What both sides have in common: either asks, tells and answers. What is no message is dropped."""
+    """A session for symmetric JSON-RPC 2.0: either side sends requests, notifications and responses. Invalid
+    messages are dropped."""
 
     def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         return encode(JsonRpcRequest(number, method, as_object(params)))
@@ -102,9 +113,9 @@ class JsonRpc(BaseSession):
             message = decode_replacing(_messages, frame)
         except (ValueError, RecursionError) as error:
             final = isinstance(error, LoneSurrogates)
-            return Unusable(f"not JSON-RPC: {error}", bytes(frame[:HEAD]), _answered(frame), final)
+            return Unusable(f"not JSON-RPC: {error}", bytes(frame[:HEAD]), _response_id(frame), final)
         if message.jsonrpc != "2.0" or not is_utf8(frame):
-            return Unusable("not JSON-RPC 2.0", bytes(frame[:HEAD]), _answered(frame))
+            return Unusable("not JSON-RPC 2.0", bytes(frame[:HEAD]), _response_id(frame))
         if message.method is not None:
             if message.id is None:
                 return messages.Notification(message.method, message.params)
@@ -126,28 +137,29 @@ class JsonRpc(BaseSession):
         )
 
     def bare(self, number: int, frame: Frame) -> Incoming:
-        """An answer with neither result nor error: `null`, to most."""
+        """Handles a response with neither result nor error; by default the result is `null`."""
         return Response(number, msgspec.Raw(_NULL))
 
     def to_exception(self, method: str, answer: Response) -> CallFailed:
         error = errors.decode(answer.error)
-        told = f"it answered {method!r} with error {error.code}: {bounded(error.message)}"
-        return CallFailed(told, error=msgspec.to_builtins(error))
+        message = f"it answered {method!r} with error {error.code}: {bounded(error.message)}"
+        return CallFailed(message, error=msgspec.to_builtins(error))
 
 
-def _answered(frame: Frame) -> int | None:
-    """Which request a broken answer is meant for, where its beginning or its end still tells."""
-    found = _ANSWER_BEGINS.match(frame[:_NEAR]) or _ANSWER_ENDS.search(frame[-_NEAR:])
+def _response_id(frame: Frame) -> int | None:
+    """The request id of a malformed response, where the beginning or the end of the frame still shows it."""
+    found = _RESPONSE_START.match(frame[:_SCAN_BYTES]) or _RESPONSE_END.search(frame[-_SCAN_BYTES:])
     return None if found is None else int(found[1])
 
 
 def as_object(params: Any) -> Any:
-    """Never null: real plugins cannot read that."""
+    """The params as sent: an empty object instead of null, which real plugins cannot read."""
     return {} if params is ABSENT or params is None else params
 
 
 def _error_object(error: PluginError) -> JsonRpcError:
-    if isinstance(error, CallFailed):  # another plugin's own words, passed on
+    """The JSON-RPC error of an exception; an error from another plugin is passed on unchanged."""
+    if isinstance(error, CallFailed):  # an error of another plugin, passed on unchanged
         try:
             return msgspec.convert(error.error, JsonRpcError)
         except msgspec.ValidationError:

@@ -17,7 +17,7 @@ GROUP = "plughost.contracts"
 
 
 def get_contract(name: str) -> Contract:
-    """The contract called `name`."""
+    """Returns the contract called `name`; InvalidSpec lists the known names when there is none."""
     found = _registered().get(name)
     if found is None:
         known = ", ".join(sorted(_registered()))
@@ -26,22 +26,25 @@ def get_contract(name: str) -> Contract:
 
 
 def contract_names() -> list[str]:
+    """The names of all registered contracts, sorted."""
     return sorted(_registered())
 
 
 def detect_contract(folder: Path) -> PluginSpec | None:
-    """The spec that a manifest in `folder` tells; None when no contract has one there.
+    """Returns the spec described by a manifest in `folder`; None when no contract finds one there.
 
     A folder with manifests of two contracts is refused: its author must not choose the weaker one.
     """
-    told = [spec for name in contract_names() if (spec := get_contract(name).read_folder(folder)) is not None]
-    if len(told) > 1:
-        both = " and ".join(spec.contract for spec in told)
+    specs = [
+        spec for name in contract_names() if (spec := get_contract(name).read_folder(folder)) is not None
+    ]
+    if len(specs) > 1:
+        names = " and ".join(spec.contract for spec in specs)
         raise InvalidSpec(
-            f"{folder} has manifests of several contracts: {both}",
+            f"{folder} has manifests of several contracts: {names}",
             hint="bind it in a plughost.toml of your own, which names the contract, and pass that with -c",
         )
-    return told[0] if told else None
+    return specs[0] if specs else None
 
 
 @functools.cache

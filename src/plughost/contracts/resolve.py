@@ -1,4 +1,4 @@
-"""From a PluginSpec to a ResolvedSpec: what every contract needs to check a spec."""
+"""Helpers to turn a PluginSpec into a ResolvedSpec: options, folders, environment and checks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:  # import time that a program may not need to spend
 
 
 def sandbox_class(spec: PluginSpec, contract: Contract) -> str:
-    """How it is confined: as the operator says, or else as its contract has it."""
+    """The sandbox class of a plugin: the operator's choice, or else the contract's default."""
     return contract.sandbox if spec.sandbox is None else spec.sandbox
 
 
 async def resolve_in_thread(contract: Contract, spec: PluginSpec) -> ResolvedSpec:
-    """`contract.bind(spec)`, in a thread: manifests are strangers' documents, and the disk may be slow.
+    """Runs `contract.bind(spec)` in a thread: manifests are untrusted documents, and the disk may be slow.
 
-    A contract that opens no file says so by `binds_without_files = True`, and has no thread.
+    A contract that opens no files sets `binds_without_files = True`, and is called without a thread.
     """
     if getattr(contract, "binds_without_files", False):
         return contract.bind(spec)
@@ -33,7 +33,7 @@ async def resolve_in_thread(contract: Contract, spec: PluginSpec) -> ResolvedSpe
 
 
 def read_options(kind: type[msgspec.Struct], spec: PluginSpec) -> Any:
-    """The contract's settings out of a spec: every problem at once."""
+    """Decodes the contract's options from a spec. Raises InvalidSpec with every problem at once."""
     from plughost._util.located.document import Document
 
     document = Document("options", dict(spec.options), {})
@@ -45,8 +45,8 @@ def read_options(kind: type[msgspec.Struct], spec: PluginSpec) -> Any:
 
 
 def folder_of(spec: PluginSpec) -> Path:
-    """The folder in which a plugin starts. One that is not the operator's word was resolved when it was
-    found, and is not followed again: whoever confines the plugin refuses a symlink in it."""
+    """The working folder of a plugin. A folder that the operator did not name was resolved when it was
+    discovered, and symlinks are not followed again: the sandbox refuses a symlink in it."""
     from pathlib import Path
 
     here = spec.cwd or "."
@@ -54,7 +54,8 @@ def folder_of(spec: PluginSpec) -> Path:
 
 
 def check_runnable(spec: PluginSpec, binding: ResolvedSpec) -> None:
-    """What the operating system would only refuse later: InvalidSpec before any process exists."""
+    """Checks command, cwd and environment as the operating system would: InvalidSpec before any process
+    exists."""
     words = [*spec.command, *binding.env, *binding.env.values(), spec.name, spec.cwd or ""]
     if not spec.command or not spec.command[0]:
         raise InvalidSpec("the command is empty", plugin=spec.name)
@@ -65,5 +66,5 @@ def check_runnable(spec: PluginSpec, binding: ResolvedSpec) -> None:
 
 
 def from_host(*variables: str) -> dict[str, str]:
-    """These variables of the host's own environment, as far as they are set."""
+    """The values of these environment variables of the host, as far as they are set."""
     return {name: os.environ[name] for name in variables if name in os.environ}

@@ -1,8 +1,8 @@
-"""Who may set a setting: the operator, or the plugin's author as well.
+"""Who may set a setting: the operator only, or the plugin's author as well.
 
 Every setting of a plugin is a field of a struct: of `config.Common` for all contracts, of `Contract.options`
 for one. The operator may set all of them. The author of a plugin may set one only if its type says so:
-what nobody classified is the operator's alone.
+an unmarked setting is the operator's alone.
 
     class Options(msgspec.Struct):
         data_root: str | None = None                           # operator
@@ -20,29 +20,32 @@ import msgspec
 
 
 class SetBy(enum.Enum):
-    """Whose word a file of settings is."""
+    """The trust level of a settings file: written by the plugin's author or by the operator."""
 
     AUTHOR = "author"
-    """A file that came with the plugin, or that was found and not named: possibly a stranger's."""
+    """A file that came with the plugin, or that was discovered and not named: possibly a stranger's."""
     OPERATOR = "operator"
     """A file that was named on purpose, a command line, or a program that embeds the host."""
 
 
 class AuthorRule(msgspec.Struct, frozen=True):
-    """The author may set it to any value that its type allows."""
+    """The rule for a setting that a plugin's author may set; this base class allows any value of its type."""
 
     note: str = ""
-    """What else holds for it, checked where it is used."""
+    """A further restriction, checked where the setting is used."""
 
     def refusal(self, value: Any, default: Any) -> str | None:
-        """Why the author cannot set it to `value`; None when that is allowed."""
+        """Why the author cannot set `value`; None when the value is allowed."""
         return None
 
     def describe(self, default: Any) -> str:
+        """The allowed values, in words for the documentation."""
         return self.note or "any value"
 
 
 class _Lower(AuthorRule, frozen=True):
+    """The author may set a positive number up to the default."""
+
     def refusal(self, value: Any, default: Any) -> str | None:
         if not _is_positive(value):
             return NOT_POSITIVE.format(value)
@@ -55,6 +58,8 @@ class _Lower(AuthorRule, frozen=True):
 
 
 class _UpTo(AuthorRule, frozen=True, kw_only=True):
+    """The author may set a positive number up to `most`."""
+
     most: int
 
     def refusal(self, value: Any, default: Any) -> str | None:
@@ -72,12 +77,12 @@ NOT_POSITIVE = "{!r:.50} is not a positive number, and an author can set only su
 
 
 def _is_positive(value: Any) -> bool:
-    """A number above zero, neither infinite nor NaN; a bool is not a number here."""
+    """Whether `value` is a number above zero, neither infinite nor NaN; a bool is not a number here."""
     return isinstance(value, int | float) and value is not True and 0 < value < math.inf
 
 
 class _Stronger(AuthorRule, frozen=True, kw_only=True):
-    """Values from the weakest to the strongest: the author may choose a stronger one."""
+    """The author may choose the default or a stronger value; `order` is from the weakest to the strongest."""
 
     order: tuple[str, ...]
 
@@ -99,20 +104,23 @@ AUTHOR_MAY_LOWER = _mark(_Lower())
 
 
 def author_may_set(note: str) -> msgspec.Meta:
-    """The author may set it, within what `note` says."""
+    """A mark for a setting's type: the author may set it, within the restriction that `note` describes."""
     return _mark(AuthorRule(note))
 
 
 def author_may_set_up_to(most: int) -> msgspec.Meta:
+    """A mark for a setting's type: the author may set a positive number up to `most`."""
     return _mark(_UpTo(most=most))
 
 
 def author_may_strengthen(*order: str) -> msgspec.Meta:
+    """A mark for a setting's type: the author may choose a stronger value; `order` is from weakest to
+    strongest."""
     return _mark(_Stronger(order=order))
 
 
 def author_rule(field: msgspec.structs.FieldInfo) -> AuthorRule | None:
-    """What the author may do with a setting; None when it is the operator's alone."""
+    """The rule of a setting that the author may set; None when only the operator may set it."""
     for each in get_args(field.type)[1:]:
         if isinstance(each, msgspec.Meta) and each.extra and "author" in each.extra:
             rule: AuthorRule = each.extra["author"]
@@ -123,7 +131,7 @@ def author_rule(field: msgspec.structs.FieldInfo) -> AuthorRule | None:
 def author_refusals(
     kind: type[msgspec.Struct], given: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
 ) -> Iterator[tuple[str, str]]:
-    """The settings in `given` that an author's file cannot have, each with the reason.
+    """Yields the settings in `given` that an author's file may not contain, each with the reason.
 
     `defaults` are used instead of the fields' own.
     """

@@ -1,1 +1,1 @@
-"""Plugins to start from: templates by contract and language."""
+"""Plugin scaffolding: creates new plugins from templates."""

@@ -1,9 +1,9 @@
-"""Plugins to start from: a folder written out of templates, ready to be tested, run and changed.
+"""Creates a plugin from templates: a folder that is ready to be tested, run and changed.
 
-`templates/` has a folder per contract, and in it one per language and `any` for all of them; what every
-contract shares is in `templates/shared`. So a new contract, or a new language, is a folder and no code.
-`words.toml` is not written: it says what `{{word}}` stands for in the files, and in their names, and with
-`brings` for which contract the SDK is copied along.
+`templates/` has a folder per contract, and in it one per language and `any` for all of them; files that every
+contract shares are in `templates/shared`. A new contract or language needs only a folder, no code.
+`words.toml` is not copied: it has the values of the variables `{{word}}` in the files and their names, and
+with `brings` the contract for which the SDK is copied along.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ RESERVED = {
     "aux", "build", "con", "deps", "examples", "host", "incremental", "kaged", "nul", "prn", "src", "system",
     "target", "test", "tests",
 }  # fmt: skip
-"""Names that a host, a compiler, some file system or the folder itself has a use of its own for."""
+"""Names with a special meaning to a host, a compiler, a file system or the plugin's folder itself."""
 
 
 class Scaffold(msgspec.Struct, frozen=True):
-    """What was written, and the commands to go on with."""
+    """The files that were written, and the next commands."""
 
     folder: str
     contract: str
@@ -46,21 +46,24 @@ class Scaffold(msgspec.Struct, frozen=True):
 
 
 def contracts() -> list[str]:
+    """The contracts that have templates."""
     return sorted(place.name for place in TEMPLATES.iterdir() if place.name != SHARED)
 
 
 def languages(contract: str) -> list[str]:
+    """The languages in which a contract has templates."""
     return sorted(place.name for place in (TEMPLATES / contract).iterdir() if place.name != ANY)
 
 
 def write(contract: str, name: str, language: str, parent: Path) -> Scaffold:
-    """A plugin called `name` in a folder of that name: all of it, or InvalidSpec and nothing."""
+    """Creates a plugin called `name` in a folder of that name. On failure raises InvalidSpec and writes
+    nothing."""
     _check(contract, name, language, parent)
     layers = [TEMPLATES / kind / part for kind in (SHARED, contract) for part in (ANY, language)]
     given = {"name": name, "contract": contract, "language": language, "machine": _machine()}
-    words = _words(layers, given)
+    words = _variables(layers, given)
     files = {_fill(path, words): template for path, template in _templates(layers)}
-    brought = _brought(words)
+    brought = _sdk_files(words)
     folder = parent / name
     try:
         with tempfile.TemporaryDirectory(dir=parent, prefix=f".{name}-") as place:
@@ -96,8 +99,8 @@ def _check(contract: str, name: str, language: str, parent: Path) -> None:
         raise InvalidSpec(f"no such folder: {parent}")
 
 
-def _words(layers: list[Path], words: dict[str, str]) -> dict[str, str]:
-    """Later layers have the last word, and may use the words before them."""
+def _variables(layers: list[Path], words: dict[str, str]) -> dict[str, str]:
+    """The variables of all layers. Later layers override earlier ones, and may use their variables."""
     for layer in layers:
         if (layer / WORDS).exists():
             for word, text in tomllib.loads((layer / WORDS).read_text("utf-8")).items():
@@ -105,8 +108,8 @@ def _words(layers: list[Path], words: dict[str, str]) -> dict[str, str]:
     return words
 
 
-def _brought(words: Mapping[str, str]) -> dict[str, Path]:
-    """The files of the SDK that the plugin has in its own folder, by their paths there."""
+def _sdk_files(words: Mapping[str, str]) -> dict[str, Path]:
+    """The SDK files that are copied into the plugin's folder, by their paths there."""
     if "brings" not in words:
         return {}
     if not (sdk() / "vendor.py").is_file():
@@ -118,7 +121,7 @@ def _brought(words: Mapping[str, str]) -> dict[str, Path]:
 
 
 def _vendor() -> ModuleType:
-    """The SDK's own module that knows which of its files a plugin needs. The SDK itself is not imported."""
+    """The SDK's module that knows which of its files a plugin needs. The SDK itself is not imported."""
     loader = SourceFileLoader("plughost_sdk_vendor", str(sdk() / "vendor.py"))
     module = module_from_spec(ModuleSpec(loader.name, loader))
     module.__file__ = loader.path
@@ -127,13 +130,13 @@ def _vendor() -> ModuleType:
 
 
 def sdk() -> Path:
-    """The Python SDK's sources: packed into an installed plughost, else those of the checkout."""
+    """The sources of the Python SDK: packed into an installed plughost, otherwise those of the checkout."""
     packed = Path(__file__).parent / "sdk/plughost_sdk"
     return packed if packed.is_dir() else Path(__file__).parents[3] / "sdk/python/src/plughost_sdk"
 
 
 def _machine() -> str:
-    """What is compiled here runs on: in the words of packages."""
+    """The architecture of this machine, as package manifests name it."""
     return {"x86_64": "amd64", "aarch64": "arm64"}.get(machine := platform.machine(), machine)
 
 

@@ -1,4 +1,4 @@
-"""For tests of plugins, contracts and hosts: a clock that moves when told to, plugins driven in-process."""
+"""Test tools for plugins, contracts and hosts: a virtual clock, an in-process driver, recorded traffic."""
 
 from plughost.testing.clock import VirtualClock
 from plughost.testing.driver import Driver, drive

@@ -1,4 +1,4 @@
-"""Time under a test's control: hours pass in an instant, and only when the test says so."""
+"""A virtual clock: time passes only when the test advances it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from plughost._util.timers import HeapTimer, Timers
 
 
 class VirtualClock:
-    """Drop-in for the host's clock: `Host(clock=VirtualClock())`."""
+    """A virtual clock in place of the host's: `Host(clock=VirtualClock())`."""
 
     def __init__(self, start: float = 1000.0) -> None:
         self._now = start
@@ -21,10 +21,10 @@ class VirtualClock:
         return self._timers.add(when, callback)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Does nothing: there is nothing to release."""
 
     def advance(self, seconds: float) -> None:
-        """Let time pass: everything that falls due runs, in order, each at its own moment."""
+        """Advances the time: every timer that falls due runs, in order, each at its own time."""
         end = self._now + seconds
         while (due := self._timers.take(end)) is not None:
             when, callback = due
@@ -34,5 +34,5 @@ class VirtualClock:
 
     @property
     def pending(self) -> list[float]:
-        """When something is due, soonest first, in seconds from now."""
+        """When timers are due, soonest first, in seconds from now."""
         return [when - self._now for when in self._timers.all_due()]

@@ -1,9 +1,9 @@
-"""Drive a plugin object in this process: the whole way of framing and protocol, and no subprocess.
+"""Drives a plugin object in this process: through the real framing and protocol, without a subprocess.
 
-with drive(plugin) as host:
-    assert host.call("echo", {"text": "hi"}) == {"text": "hi"}
+    with drive(plugin) as host:
+        assert host.call("echo", {"text": "hi"}) == {"text": "hi"}
 
-The plugin runs in a thread. Its conversation is the contract's own session, as under a real host.
+The plugin runs in a thread. The driver uses the contract's own session, as a real host does.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from plughost.wire.framing import FrameError
 from plughost.wire.ledger import Ledger
 from plughost.wire.messages import ABSENT, NOTHING, Notification, Progress, Request, Response, decode
 
-PATIENCE = 5.0
+DEFAULT_TIMEOUT = 5.0
 Scripted = Callable[[Any], Any] | PluginError | Any
 """The answer to a plugin's request: a value, an error to raise, or a function of the params."""
 
 
 class Drivable(Protocol):
-    """A plugin as the SDK makes them."""
+    """A plugin object as the SDK creates it."""
 
     wire: Any
 
@@ -44,7 +44,8 @@ class Drivable(Protocol):
 
 
 class Driver:
-    """The host's side. Everything happens in the thread of the test, when it asks for something."""
+    """The host's side of an in-process plugin. Messages are handled in the test's thread, whenever it calls a
+    method."""
 
     def __init__(
         self,
@@ -62,22 +63,22 @@ class Driver:
         self._ledger: Ledger[Any] = Ledger(session.first_id)
         self._answers: dict[int, Response] = {}
         self.clock = clock or VirtualClock()
-        """What delays and timeouts count on; real time counts, too, for a plugin that hangs."""
+        """The clock of delays and timeouts; real time also counts, for a plugin that hangs."""
         self._in, self._out = MemoryPipe(from_plugin, self.clock), MemoryPipe(to_plugin, self.clock)
         self._ended = False
         self.answers: dict[str, Scripted] = {"host/snapshot/subscribe": {}, **answers}
-        """What the plugin is answered when it asks the host, by method."""
+        """The host's answers to the plugin's requests, by method."""
         self.requests: list[tuple[str, Any]] = []
-        """What it has asked the host."""
+        """The plugin's requests to the host: method and params."""
         self.notifications: list[tuple[str, Any]] = []
-        """What it has told the host."""
+        """The plugin's notifications to the host: method and params."""
         self.events: list[tuple[int, Any]] = []
-        """What it has said of calls before their answers, by their numbers."""
+        """Progress events of calls before their answers: call number and payload."""
         self.dropped: list[Any] = []
-        """What it sent that means nothing."""
+        """Messages that were dropped because the protocol gives them no meaning."""
         self.traffic = Traffic(origin)
         self.failure: BaseException | None = None
-        """What the plugin's own code has raised out of `run`."""
+        """The exception that the plugin's `run` raised."""
         self._thread = threading.Thread(target=self._run, args=(plugin,), name="plugin", daemon=True)
 
     def _run(self, plugin: Drivable) -> None:
@@ -90,7 +91,8 @@ class Driver:
             self._out.close()
 
     def start(self, first: str | None = None) -> None:
-        """Up to where calls may be made; `first` is for contracts with one call a process."""
+        """Starts the plugin and completes the handshake; `first` is the method, for contracts with one call
+        per process."""
         self._thread.start()
         for message in self._session.on_start(first):
             self._send(message)
@@ -98,8 +100,8 @@ class Driver:
         for message in self._session.on_ready():
             self._send(message)
 
-    def call(self, method: str, params: Any = ABSENT, *, timeout: float = PATIENCE) -> Any:
-        """The plugin's result; CallFailed when it answers with an error."""
+    def call(self, method: str, params: Any = ABSENT, *, timeout: float = DEFAULT_TIMEOUT) -> Any:
+        """Calls a method and returns the result. Raises CallFailed when the plugin answers with an error."""
         number = self._ledger.mint()
         self._send(self._session.call(number, method, params, None))
         self._until(lambda: number in self._answers, f"the answer to {method!r}", timeout)
@@ -109,32 +111,33 @@ class Driver:
         return decode(answer.result)
 
     def notify(self, method: str, params: Any = ABSENT) -> None:
+        """Sends a notification."""
         self._send(self._session.notify(method, params))
 
     def event(self, topic: str, payload: bytes) -> None:
-        """A publish that the plugin is subscribed to."""
+        """Sends an event of a topic that the plugin is subscribed to."""
         self._send(self._session.event(topic, payload))
 
     def drain(self, quiet: float = 0.05) -> None:
-        """Take what the plugin says by itself, until it has been quiet for a while."""
+        """Handles the plugin's messages until it has been quiet for `quiet` seconds."""
         while self._take(quiet):
             pass
 
     def close(self) -> None:
-        """Say goodbye, end its stdin, and wait for it to end."""
-        goodbye = self._session.shutdown_request()
+        """Sends the shutdown request, closes the plugin's stdin and waits until the plugin ends."""
+        shutdown = self._session.shutdown_request()
         try:
-            if goodbye is not None and self._session.ready and not self._ended:
-                self.call(*goodbye)
+            if shutdown is not None and self._session.ready and not self._ended:
+                self.call(*shutdown)
         except PluginError:
-            pass  # an error reply is a reply, and the end is looked at below
+            pass  # an error is an answer too; whether the plugin ends is checked below
         if self._session.ready and not self._ended:
             for message in self._session.shutdown_messages():
                 self._send(message)
         self._out.close()
-        self._thread.join(PATIENCE)
+        self._thread.join(DEFAULT_TIMEOUT)
         if self._thread.is_alive():
-            raise Timeout(f"the plugin did not end within {PATIENCE:g} s of the end of its stdin")
+            raise Timeout(f"the plugin did not end within {DEFAULT_TIMEOUT:g} s of the end of its stdin")
         if self.failure is not None and not isinstance(self.failure, SystemExit):
             raise Crashed("the plugin's own code failed") from self.failure
 
@@ -146,7 +149,7 @@ class Driver:
         except BrokenPipeError:
             raise Crashed("the plugin has ended") from self.failure
 
-    def _until(self, condition: Callable[[], bool], what: str, timeout: float = PATIENCE) -> None:
+    def _until(self, condition: Callable[[], bool], what: str, timeout: float = DEFAULT_TIMEOUT) -> None:
         end, deadline = time.monotonic() + timeout, self.clock.time() + timeout
         while not condition():
             left = end - time.monotonic()
@@ -156,7 +159,7 @@ class Driver:
                 raise Timeout(f"{what} did not come within {timeout:g} s")
 
     def _take(self, timeout: float, deadline: float | None = None) -> bool:
-        """What comes next; False when nothing does."""
+        """Handles the next bytes; False when none come."""
         try:
             data = self._in.read(65536, timeout, deadline)
         except TimeoutError:
@@ -167,22 +170,22 @@ class Driver:
         self.traffic.add("in", data)
         for frame in self._framing.feed(data):
             if isinstance(frame, FrameError):
-                self._hear(self._session.on_bad_frame(frame))
+                self._handle(self._session.on_bad_frame(frame))
             else:
-                self._hear(self._session.receive(frame))
+                self._handle(self._session.receive(frame))
         return True
 
     def _end(self) -> None:
-        """A last frame without its line end still counts; half a frame is no frame."""
+        """Handles the end of stdout: a last line without its line end still counts, half a frame does not."""
         self._ended = True
         for frame in self._framing.end():
             incoming = None if isinstance(frame, FrameError) else self._session.receive(frame)
             if incoming is None or isinstance(incoming, Malformed):
                 self.dropped.append(incoming or frame)
             else:
-                self._hear(incoming)
+                self._handle(incoming)
 
-    def _hear(self, incoming: Incoming) -> None:
+    def _handle(self, incoming: Incoming) -> None:
         if isinstance(incoming, Response):
             self._answers[incoming.id] = incoming
         elif isinstance(incoming, Progress):
@@ -228,8 +231,8 @@ def drive(
     from_plugin: Fault | None = None,
     clock: VirtualClock | None = None,
 ) -> Iterator[Driver]:
-    """`target` is the plugin's folder or spec; without one it is an mcptest plugin. A folder grants itself
-    nothing: `grants` does."""
+    """Drives `plugin` in this process. `target` is its folder or spec; by default it is an mcptest plugin. A
+    folder cannot grant capabilities to itself: pass them as `grants`."""
     if target is None:
         target = PluginSpec(contract="mcptest", name="plugin", command=["in-process"])
     spec = target if isinstance(target, PluginSpec) else config.load_folder(Path(target))

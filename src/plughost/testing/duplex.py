@@ -1,4 +1,4 @@
-"""Bytes between two threads, as a pipe carries them, and what can go wrong with them on the way."""
+"""In-memory pipes between two threads, with fault injection: delayed, dropped, garbled or split writes."""
 
 from __future__ import annotations
 
@@ -12,23 +12,24 @@ from plughost.testing.clock import VirtualClock
 
 
 class Late(NamedTuple):
-    """A piece that is so many seconds under way."""
+    """A piece that arrives `seconds` later."""
 
     seconds: float
     data: bytes
 
 
 Fault = Callable[[bytes], list[bytes | Late | None]]
-"""What becomes of a write: the pieces that arrive, in order; None among them ends the stream."""
+"""Maps a write to the pieces that arrive, in order; None among them ends the stream."""
 
 _passing = threading.Lock()
-"""Time passes in one thread at a time."""
+"""Held while the clock is advanced: only one thread may do so at a time."""
 
 
 class MemoryPipe:
-    """One way. `fault` may delay, drop, garble, split or end what is written.
+    """A pipe in one direction. `fault` may delay, drop, garble, split or end what is written.
 
-    Delays are of the clock's time, which passes when a reader waits for what is late: nobody really waits.
+    Delays use the virtual clock, which a reader advances when it waits for a late piece: nothing waits in
+    real time.
     """
 
     def __init__(self, fault: Fault | None = None, clock: VirtualClock | None = None) -> None:
@@ -52,8 +53,8 @@ class MemoryPipe:
         return len(data)
 
     def read(self, size: int, timeout: float | None = None, deadline: float | None = None) -> bytes:
-        """What is there, as soon as something is; nothing at the end. TimeoutError when it takes too long:
-        `timeout` in real seconds, or until `deadline` by the clock."""
+        """Reads what is available, waiting until something is; b"" at the end. Raises TimeoutError after
+        `timeout` real seconds, or at `deadline` by the clock."""
         end = None if timeout is None else time.monotonic() + timeout
         with self._changed:
             while not self._pieces and not self._closed:
@@ -83,31 +84,32 @@ class MemoryPipe:
 
 
 def split(size: int) -> Fault:
-    """Everything arrives in pieces of so many bytes."""
+    """A fault: writes arrive in pieces of `size` bytes."""
     return lambda data: [data[at : at + size] for at in range(0, len(data), size)]
 
 
 def drop(nth: int) -> Fault:
-    """The nth write (from 1) is lost."""
+    """A fault: the nth write (from 1) is lost."""
     return _at(nth, lambda data: [])
 
 
 def garble(nth: int) -> Fault:
-    """Every byte of the nth write but its last is another one."""
+    """A fault: every byte of the nth write except the last is changed."""
     return _at(nth, lambda data: [bytes(byte ^ 0x55 for byte in data[:-1]) + data[-1:]])
 
 
 def cut(nth: int, keep: int = 1) -> Fault:
-    """Of the nth write only the first bytes arrive, and then the stream ends."""
+    """A fault: only the first `keep` bytes of the nth write arrive, and then the stream ends."""
     return _at(nth, lambda data: [data[:keep], None])
 
 
 def delay(seconds: float) -> Fault:
-    """Everything arrives that much later, by the clock of the test."""
+    """A fault: everything arrives that many seconds later, by the test's clock."""
     return lambda data: [Late(seconds, data)]
 
 
 def _at(nth: int, fault: Fault) -> Fault:
+    """Applies a fault to the nth write only."""
     count = 0
 
     def counted(data: bytes) -> list[bytes | Late | None]:

@@ -1,4 +1,4 @@
-"""Recorded bytes taken apart into frames, however they were cut."""
+"""Splits recorded bytes into frames, however the writes were cut."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from plughost.engine.tap import Way
 from plughost.wire.framing import ContentLength, Frame, Frames, Framing, Lines
 
 LARGEST = 64 << 20
-"""A frame past any contract's limit is still taken apart: it was recorded, and it may hold a secret."""
+"""Maximum bytes of a frame, above every contract's limit: a recorded frame over the limit may hold a secret
+too."""
 
 
 class _AnyHeaders(ContentLength):
-    """A host refuses other headers than Content-Length; here they are passed over."""
+    """Content-Length framing that skips other headers, which a host would refuse."""
 
     __slots__ = ()
 
@@ -31,19 +32,19 @@ _FRAMINGS: dict[str, Callable[[], Framing]] = {
 
 
 def reader(framing: str) -> Framing | None:
-    """A new framing of that name (an `Origin` tells it); None when it is some contract's own."""
+    """A new framing of that name, as in an `Origin`; None for a framing that a contract defines itself."""
     make = _FRAMINGS.get(framing)
     return None if make is None else make()
 
 
 class FrameSplitter:
-    """Both ways of one conversation. Of a framing that is not known here, every passage is a frame."""
+    """Splits both directions of one conversation. With an unknown framing, each passage counts as a frame."""
 
     def __init__(self, framing: str) -> None:
         self._ways: dict[Way, Framing | None] = {"out": reader(framing), "in": reader(framing)}
 
     def feed(self, way: Way, data: bytes) -> Frames:
-        """The frames that are whole now."""
+        """The frames that are complete now."""
         framing = self._ways[way]
         return [data] if framing is None else framing.feed(data)
 
@@ -53,24 +54,28 @@ class FrameSplitter:
 
 
 DEEPEST = 200
-"""Levels of a value that is looked into: whoever walks through it calls itself for every one."""
+"""Maximum nesting of a value: the functions that walk through values are recursive."""
 
 
 class UnreadableTraffic:
-    """In the place of a value: the frame is no JSON, or nested beyond all reason."""
+    """A placeholder for the value of a frame that is not JSON, or is nested too deeply."""
 
 
 def value(frame: Frame) -> Any:
-    """What a frame says; `UnreadableTraffic` when that cannot be told."""
+    """Decodes a frame; `UnreadableTraffic` when that is not possible."""
     try:
-        said = msgspec.json.decode(frame)
+        decoded = msgspec.json.decode(frame)
     except (ValueError, RecursionError):
         return UnreadableTraffic
-    return UnreadableTraffic if frame.count(b"[") + frame.count(b"{") > DEEPEST and _is_deep(said) else said
+    return (
+        UnreadableTraffic
+        if frame.count(b"[") + frame.count(b"{") > DEEPEST and _is_deep(decoded)
+        else decoded
+    )
 
 
-def _is_deep(said: Any) -> bool:
-    level = [said] if isinstance(said, dict | list) else []
+def _is_deep(value: Any) -> bool:
+    level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEEPEST):
         inner = [each for outer in level for each in (outer.values() if isinstance(outer, dict) else outer)]
         level = [each for each in inner if isinstance(each, dict | list)]
@@ -81,7 +86,7 @@ IDS = ("id", "request_id")
 
 
 def id_of(message: Any) -> Any:
-    """The id that a message carries, in whichever contract's spelling; None when it has none."""
+    """The id of a message, as any contract spells it; None when it has none."""
     if isinstance(message, dict):
         for name in IDS:
             if isinstance(message.get(name), int | str):
@@ -90,7 +95,7 @@ def id_of(message: Any) -> Any:
 
 
 def method_of(message: Any) -> str | None:
-    """What a request asks for; None for an answer."""
+    """The method of a request; None for a response."""
     if isinstance(message, dict):
         for name in ("method", "tool_name"):
             if isinstance(message.get(name), str):

@@ -1,4 +1,4 @@
-"""One side of recorded traffic, played again, without any I/O."""
+"""Replays one side of recorded traffic, without any I/O."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ SHOWN = 200
 
 
 class Different(Exception):
-    """The other side has said something else than it said then."""
+    """Raised when the other side says something else than was recorded."""
 
 
 class Raw(bytes):
-    """To be said as it is: no frame, or only a part of one."""
+    """Bytes to send unchanged: not a frame, or only a part of one."""
 
 
 class Player:
-    """Says what `ours` has said, once the other side has said what it said then.
+    """Sends the messages of the side `ours`, each after the other side has sent what was recorded before it.
 
-    Frames are compared as JSON, so it does not matter how they were cut or spaced. A value that was redacted
-    may be any. The other side may give its requests other ids than then: answers carry the new ones.
+    Frames are compared as JSON, so it does not matter how they were cut or spaced. A redacted value matches
+    any value. The other side may use other request ids than recorded: responses carry the new ones.
     """
 
     def __init__(self, traffic: Traffic, ours: Way) -> None:
@@ -52,32 +52,33 @@ class Player:
         self._framing = framing
         self._ours = ours
         self._script = deque(_script(traffic, ours))
-        self._heard: deque[Frame | FrameError] = deque()
+        self._received: deque[Frame | FrameError] = deque()
         self._count = 0
         self._ids: dict[Any, Any] = {}
-        """What the other side calls its requests now, by what it called them then."""
+        """The other side's request ids now, by their recorded ids."""
 
     @property
     def expected(self) -> str | None:
-        """What the other side has to say next; None when it has said all."""
+        """What the other side must send next; None when it has sent everything."""
         return next((_shown(item) for way, item in self._script if way != self._ours), None)
 
     def hear(self, data: bytes) -> bytes:
-        """Take what the other side says; what to say to it now. `Different` when it does not belong here."""
-        self._heard += self._framing.feed(data)
-        said = b""
+        """Takes bytes of the other side and returns the bytes to send now. Raises `Different` on a
+        mismatch."""
+        self._received += self._framing.feed(data)
+        to_send = b""
         while self._script:
             way, item = self._script[0]
             if way == self._ours:
-                said += self._say(item)
-            elif self._heard:
-                self._compare(item, self._heard.popleft())
+                to_send += self._say(item)
+            elif self._received:
+                self._compare(item, self._received.popleft())
             else:
                 break
             self._script.popleft()
-        if self._heard and not self._script:
-            raise Different(f"after all that was recorded, it said {_shown(self._heard[0])}")
-        return said
+        if self._received and not self._script:
+            raise Different(f"after all that was recorded, it said {_shown(self._received[0])}")
+        return to_send
 
     def _say(self, item: Frame | FrameError) -> bytes:
         assert not isinstance(item, FrameError)
@@ -108,23 +109,23 @@ class Player:
 
 
 def _script(traffic: Traffic, ours: Way) -> Iterator[tuple[Way, Frame | FrameError]]:
-    """Frames in their order; our own as raw passages when they do not all make frames."""
+    """The frames in order; our own side as raw passages if some of its bytes are not frames."""
     whole = not any(isinstance(item, FrameError) for way, item in traffic.frames() if way == ours)
-    apart = FrameSplitter(traffic.origin.framing)
+    splitter = FrameSplitter(traffic.origin.framing)
     for passage in traffic.passages:
         data = passage.data.encode("latin-1")
-        frames = apart.feed(passage.way, data)
+        frames = splitter.feed(passage.way, data)
         if passage.way != ours or whole:
             yield from ((passage.way, frame) for frame in frames)
         else:
             yield ours, Raw(data)
-    for rest in apart.end(ours) if whole else ():
+    for rest in splitter.end(ours) if whole else ():
         assert not isinstance(rest, FrameError)
-        yield ours, Raw(rest)  # a last line whose end never came
+        yield ours, Raw(rest)  # a last line without its line end
 
 
 def _difference(before: Any, after: Any, where: str = "") -> str:
-    """The first one, with its place; empty when there is none."""
+    """The first difference, with its place; empty when there is none."""
     if before == HIDDEN or (isinstance(before, str) and isinstance(after, str) and _fits(before, after)):
         return ""
     if isinstance(before, dict) and isinstance(after, dict):
@@ -142,12 +143,12 @@ def _difference(before: Any, after: Any, where: str = "") -> str:
         return ""
     if before == after and isinstance(before, bool) == isinstance(after, bool):
         return ""
-    was, now = (_shown(msgspec.json.encode(one)) for one in (before, after))
+    was, now = (_shown(msgspec.json.encode(value)) for value in (before, after))
     return f"{escape_controls(where) or 'it'} was {was} and is now {now}"
 
 
 def _fits(before: str, after: str) -> bool:
-    """Whether they are the same but for what was redacted."""
+    """Whether the texts are equal except for redacted parts."""
     return re.fullmatch(".*".join(map(re.escape, before.split(HIDDEN))), after, re.S) is not None
 
 

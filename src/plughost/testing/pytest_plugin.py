@@ -1,4 +1,4 @@
-"""Fixtures for tests of plugins; pytest finds them once plughost is installed."""
+"""The pytest plugin: fixtures for tests of plugins, found by pytest once plughost is installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Secrets taken out of recorded frames: by the names of the members that hold them."""
+"""Redaction of recorded frames: removes secrets, by the names of the members that hold them."""
 
 from __future__ import annotations
 
@@ -14,55 +14,56 @@ from plughost.wire.framing import Frame, FrameError
 
 
 class TrafficRedactor:
-    """Hides the values of members, and their texts wherever else they come up: in a message, in a name, and
-    in the spellings that `Redactor` knows."""
+    """Redacts the values of the named members, and the same texts wherever else they occur: in a message, in
+    a name, and in the spellings that `Redactor` knows."""
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = {name.casefold() for name in names}
-        self._hidden = Redactor()
+        self._redactor = Redactor()
         self._found: set[str] = set()
-        """Secrets that are learned, all at once, before anything is hidden."""
+        """Secrets found so far; they are added to the redactor all at once, before anything is redacted."""
 
     def learn(self, frame: Frame | FrameError) -> None:
-        """Find the secrets of a frame. All are learned before any is hidden: one may come up early."""
+        """Finds the secrets in a frame. All frames are learned before any is redacted: a secret may occur
+        earlier."""
         if not isinstance(frame, FrameError):
             self._learn(value(frame), secret=False)
 
     def clean(self, frame: Frame | FrameError) -> bytes:
-        """The frame anew. It is always written anew, for of a name that is there twice only the last
-        was looked at; and one that cannot be read is hidden whole."""
+        """The frame, redacted. It is always encoded again, since of a duplicate member only the last was
+        examined; an unreadable frame is redacted as a whole."""
         if not isinstance(frame, FrameError) and not frame.strip():
             return bytes(frame)
-        self._hidden.add(self._found)
+        self._redactor.add(self._found)
         self._found.clear()
-        said = UnreadableTraffic if isinstance(frame, FrameError) else value(frame)
-        return msgspec.json.encode(HIDDEN if said is UnreadableTraffic else self._clean(said))
+        decoded = UnreadableTraffic if isinstance(frame, FrameError) else value(frame)
+        return msgspec.json.encode(HIDDEN if decoded is UnreadableTraffic else self._clean(decoded))
 
     def _is_secret(self, name: str) -> bool:
         return name.casefold() in self._names
 
-    def _learn(self, said: Any, *, secret: bool) -> None:
-        if isinstance(said, dict):
-            for name, inner in said.items():
+    def _learn(self, decoded: Any, *, secret: bool) -> None:
+        if isinstance(decoded, dict):
+            for name, inner in decoded.items():
                 self._learn(inner, secret=secret or self._is_secret(name))
-        elif isinstance(said, list):
-            for place, inner in enumerate(said):
-                self._learn(inner, secret=secret or (place == 1 and self._is_pair(said)))
-        elif secret and isinstance(said, str) and len(said) >= SHORTEST and said != HIDDEN:
-            self._found.add(said)
+        elif isinstance(decoded, list):
+            for place, inner in enumerate(decoded):
+                self._learn(inner, secret=secret or (place == 1 and self._is_pair(decoded)))
+        elif secret and isinstance(decoded, str) and len(decoded) >= SHORTEST and decoded != HIDDEN:
+            self._found.add(decoded)
 
-    def _is_pair(self, said: list[Any]) -> bool:
-        """Headers are often lists of a name and a value."""
-        return len(said) == 2 and isinstance(said[0], str) and self._is_secret(said[0])
+    def _is_pair(self, decoded: list[Any]) -> bool:
+        """Whether a list is a secret name and its value, as headers often are."""
+        return len(decoded) == 2 and isinstance(decoded[0], str) and self._is_secret(decoded[0])
 
-    def _clean(self, said: Any) -> Any:
-        if isinstance(said, dict):
+    def _clean(self, decoded: Any) -> Any:
+        if isinstance(decoded, dict):
             return {
                 self._clean(name): HIDDEN if self._is_secret(name) else self._clean(inner)
-                for name, inner in said.items()
+                for name, inner in decoded.items()
             }
-        if isinstance(said, list):
-            if self._is_pair(said):
-                return [said[0], HIDDEN]
-            return [self._clean(inner) for inner in said]
-        return self._hidden.whole(said) if isinstance(said, str) else said
+        if isinstance(decoded, list):
+            if self._is_pair(decoded):
+                return [decoded[0], HIDDEN]
+            return [self._clean(inner) for inner in decoded]
+        return self._redactor.whole(decoded) if isinstance(decoded, str) else decoded

@@ -1,4 +1,4 @@
-"""Recorded traffic against a real other side: as a fake plugin, as a fake host."""
+"""Replays recorded traffic against a real peer: as a fake plugin or as a fake host."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from plughost.spec import PluginSpec
 from plughost.testing.player import Different, Player
 from plughost.testing.traffic import Traffic
 
-PATIENCE = 10.0
-"""For a plugin to say what it said then, and as long again to end."""
+DEFAULT_TIMEOUT = 10.0
+"""Seconds for a plugin to send what was recorded, and as long again to exit."""
 
 
 def play_plugin(
@@ -29,18 +29,18 @@ def play_plugin(
     *,
     shown: Callable[[bytes], object] | None = None,
 ) -> str | None:
-    """Why it could not go on; None when the host has ended it. `shown` takes what it says instead of `send`,
-    where that is not for a host but for somebody's eyes."""
+    """Acts as the recorded plugin on two descriptors. Returns the mismatch; None when the host has closed the
+    pipe. With `shown`, what it says goes there instead of to `send`: for a terminal, not for a host."""
     player = Player(traffic, "in")
     data = b""
     try:
         while True:
-            said = player.hear(data)
+            to_send = player.hear(data)
             if shown is not None:
-                shown(said)
-                said = b""
-            while said:
-                said = said[os.write(send, said) :]
+                shown(to_send)
+                to_send = b""
+            while to_send:
+                to_send = to_send[os.write(send, to_send) :]
             data = os.read(receive, CHUNK)
             if not data:
                 return None
@@ -51,10 +51,10 @@ def play_plugin(
 
 
 async def play_host(
-    traffic: Traffic, target: PluginSpec | str | Path, *, patience: float = PATIENCE
+    traffic: Traffic, target: PluginSpec | str | Path, *, patience: float = DEFAULT_TIMEOUT
 ) -> str | None:
-    """Start a plugin, of a spec or a folder, confined as a host would confine it, and tell it what it was
-    told then. What it says else; None when it says the same."""
+    """Acts as the recorded host: starts a plugin, of a spec or a folder, in the sandbox that a host would
+    use. Returns the mismatch; None when the plugin sends what was recorded."""
     spec = target if isinstance(target, PluginSpec) else config.load_folder(Path(target))
     binding = get_contract(spec.contract).bind(spec)
     check_runnable(spec, binding)
@@ -63,36 +63,36 @@ async def play_host(
 
 
 class _FakeHost:
-    """A process, a channel, and a player between them."""
+    """Connects a process with a player."""
 
     def __init__(self, player: Player, start: Start) -> None:
         self._player = player
         loop = asyncio.get_running_loop()
         self._problem: str | None = None
         self._failure: LaunchFailed | None = None
-        self._over = asyncio.Event()
-        self._gone = asyncio.Event()
+        self._finished = asyncio.Event()
+        self._process_gone = asyncio.Event()
         self._process = start(self._executed, self._exited)
         self._channel = PipeChannel(
             loop,
             self._process.stdout,
             self._process.stdin,
-            on_data=self._hear,
+            on_data=self._receive,
             on_end=lambda: None,
             on_broken=lambda error: None,
             on_room=lambda: None,
         )
 
-    async def play(self, patience: float) -> str | None:
+    async def play(self, timeout: float) -> str | None:
         try:
-            if not await _within(patience, self._over):
-                return f"the plugin has not said within {patience:g} s: {self._player.expected}"
+            if not await _within(timeout, self._finished):
+                return f"the plugin has not said within {timeout:g} s: {self._player.expected}"
             self._channel.close_write()
-            if not await _within(patience, self._gone):
-                return f"the plugin did not end within {patience:g} s of the end of its stdin"
+            if not await _within(timeout, self._process_gone):
+                return f"the plugin did not end within {timeout:g} s of the end of its stdin"
         finally:
             self._process.kill()
-            await asyncio.shield(_within(patience, self._gone))
+            await asyncio.shield(_within(timeout, self._process_gone))
             self._channel.close()
             self._process.release()
         if self._failure is not None:
@@ -103,31 +103,31 @@ class _FakeHost:
         self._failure = failure
         if failure is None:
             self._channel.resume()
-            self._hear(b"")
+            self._receive(b"")
 
     def _exited(self) -> None:
         self._channel.drain()
         if self._player.expected is not None:
             words = f", its last words: {self._process.stderr.text(1)}" if self._process.stderr.text() else ""
             how = describe_exit(self._process.exit_status).removeprefix("it ")
-            self._settle(f"the plugin {how} before it said: {self._player.expected}{words}")
-        self._over.set()
-        self._gone.set()
+            self._fail(f"the plugin {how} before it said: {self._player.expected}{words}")
+        self._finished.set()
+        self._process_gone.set()
 
-    def _hear(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         try:
-            said = self._player.hear(data)
+            to_send = self._player.hear(data)
         except Different as different:
-            self._settle(f"the plugin does not say what was recorded: {different}")
+            self._fail(f"the plugin does not say what was recorded: {different}")
             return
-        if said:
-            self._channel.write(said)
+        if to_send:
+            self._channel.write(to_send)
         if self._player.expected is None:
-            self._over.set()
+            self._finished.set()
 
-    def _settle(self, problem: str) -> None:
+    def _fail(self, problem: str) -> None:
         self._problem = self._problem or problem
-        self._over.set()
+        self._finished.set()
 
 
 async def _within(seconds: float, event: asyncio.Event) -> bool:

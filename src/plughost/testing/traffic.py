@@ -1,4 +1,4 @@
-"""Recorded traffic: kept, redacted, saved, and read again."""
+"""Recorded traffic: records, redacts, saves and loads it."""
 
 from __future__ import annotations
 
@@ -17,45 +17,46 @@ from plughost.testing.redaction import TrafficRedactor
 from plughost.wire.framing import Frame, FrameError
 
 MOST_KEPT = 64 << 20
-"""Bytes that a recorder keeps, all in all."""
+"""Maximum number of bytes that a recorder keeps in total."""
 _OVERHEAD = 256
-"""Of a passage, beside its bytes."""
+"""Bytes that each passage counts in addition to its data."""
 
 
 class Passage(msgspec.Struct, frozen=True):
-    """Bytes that went one way: `out` to the plugin, `in` from it."""
+    """Bytes sent in one direction: `out` to the plugin, `in` from it."""
 
     way: Way
     data: str
-    """As latin-1, so that any byte has a character."""
+    """The bytes as latin-1 text, which has a character for every byte."""
 
 
 class Traffic:
-    """What went between the host and one process. What it wrote to stderr is no part of it."""
+    """The recorded traffic between the host and one process, without stderr."""
 
     def __init__(self, origin: Origin, passages: list[Passage] | None = None) -> None:
         self.origin = origin
         self.passages = passages or []
 
     def add(self, way: Way, data: bytes) -> None:
+        """Appends bytes sent in one direction."""
         self.passages.append(Passage(way, data.decode("latin-1")))
 
     def bytes(self, way: Way) -> bytes:
-        """Everything that went one way."""
+        """All bytes sent in one direction."""
         return "".join(each.data for each in self.passages if each.way == way).encode("latin-1")
 
     def frames(self) -> Iterator[tuple[Way, Frame | FrameError]]:
-        """Each frame in the place where it was whole; at the end, what never became whole."""
-        apart = FrameSplitter(self.origin.framing)
+        """Yields each frame where it was complete; at the end, incomplete frames."""
+        splitter = FrameSplitter(self.origin.framing)
         for passage in self.passages:
-            for frame in apart.feed(passage.way, passage.data.encode("latin-1")):
+            for frame in splitter.feed(passage.way, passage.data.encode("latin-1")):
                 yield passage.way, frame
         for way in get_args(Way):
-            for frame in apart.end(way):
+            for frame in splitter.end(way):
                 yield way, frame
 
     def redacted(self, names: Collection[str]) -> Traffic:
-        """The same without the values of the members of these names, wherever they are."""
+        """A copy without the values of the members of these names, wherever they occur."""
         redactor = TrafficRedactor(names)
         for _, frame in self.frames():
             redactor.learn(frame)
@@ -66,13 +67,14 @@ class Traffic:
         return clean
 
     def save(self, path: Path) -> None:
-        """For this user's eyes: what is not redacted may be anything."""
+        """Writes the traffic to a file that only this user may read, since it may contain secrets."""
         with open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             for line in (self.origin, *self.passages):
                 file.write(msgspec.json.encode(line) + b"\n")
 
     @classmethod
     def load(cls, path: Path) -> Traffic:
+        """Reads a saved file. Raises InvalidSpec when it is not recorded traffic."""
         try:
             first, *rest = path.read_bytes().splitlines() or [b""]
             origin = msgspec.json.decode(first, type=Origin)
@@ -84,12 +86,12 @@ class Traffic:
 
 
 class Recorder:
-    """Keeps what goes over a host's wires: `Host(tap=recorder)`. Each process is a conversation."""
+    """A tap that records a host's traffic: `Host(tap=recorder)`. Each process is one conversation."""
 
     def __init__(self, most: int = MOST_KEPT) -> None:
         self.conversations: list[Traffic] = []
         self.full = False
-        """Whether something is missing, because there was too much."""
+        """Whether the size limit was reached, so that the end is missing."""
         self._left = most
 
     def __call__(self, origin: Origin) -> Listener | None:
@@ -105,13 +107,13 @@ class Recorder:
         return listen
 
     def _take(self, size: int) -> bool:
-        """Whether there is room. Once there was none there never is: a record has no holes."""
+        """Whether there is room. Once the recorder is full it stays full: a recording has no gaps."""
         self._left -= size + _OVERHEAD
         self.full = self.full or self._left < 0
         return not self.full
 
     def save(self, path: Path, redact: Collection[str] = ()) -> list[tuple[Path, Traffic]]:
-        """The first conversation to `path`, the others beside it: `path.2`, `path.3` …"""
+        """Writes the first conversation to `path`, the others beside it: `path.2`, `path.3` …"""
         saved = []
         for number, traffic in enumerate(self.conversations, 1):
             place = path if number == 1 else path.with_name(f"{path.name}.{number}")

@@ -45,6 +45,8 @@ def _whole(buffer: bytearray) -> Frame:
 
 
 class Framing(Protocol):
+    """Splits a byte stream into frames and encodes messages as frames, without any I/O."""
+
     def feed(self, data: bytes) -> Frames:
         """The frames that `data` completes."""
 

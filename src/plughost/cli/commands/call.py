@@ -1,4 +1,4 @@
-"""`plughost call`: one call, its result as one JSON document."""
+"""`plughost call`: makes one call and prints its result as one JSON document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`plughost conform`: whether a plugin keeps its contract, axis by axis."""
+"""`plughost conform`: runs the conformance axes of a plugin's contract."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from plughost.cli.ui import output
 from plughost.conformance.axis import AxisVerdict
 from plughost.conformance.junit import junit
 from plughost.conformance.plugin_under_test import Sample
-from plughost.conformance.raw_process import PATIENCE
+from plughost.conformance.raw_process import DEFAULT_TIMEOUT
 from plughost.conformance.runner import ConformanceReport, axes_of, run_axes
 from plughost.errors import InvalidSpec
 
@@ -29,9 +29,9 @@ MARKS = {"passed": "ok  ", "warned": "warn", "failed": "FAIL", "skipped": "skip"
 @click.option("--sample", metavar="'METHOD [JSON]'", help="A call that the plugin answers with a result.")
 @click.option(
     "--timeout",
-    "patience",
+    "timeout",
     type=SECONDS,
-    default=PATIENCE,
+    default=DEFAULT_TIMEOUT,
     show_default=True,
     help="Seconds for whatever the plugin owes.",
 )
@@ -54,7 +54,7 @@ def conform(
     only: tuple[str, ...],
     listing: bool,
     sample: str | None,
-    patience: float,
+    timeout: float,
     lenient: bool,
     json_file: str | None,
     junit_file: Path | None,
@@ -68,13 +68,13 @@ def conform(
     plughost conform --host 'my-host --plugins {root}'
     """
     quiet = json_file == "-"
-    told = (lambda _: None) if quiet else _tell
+    on_verdict = (lambda _: None) if quiet else _print_verdict
     if host is not None:
         if words or target.bare:
             raise click.UsageError("--host tries a host with plugins of our own: name no plugin")
         from plughost.conformance.ainb.host_under_test import HostTrial
 
-        _conclude(interrupt.run(HostTrial(host, cli, wait).run(only, told)), json_file, junit_file)
+        _conclude(interrupt.run(HostTrial(host, cli, wait).run(only, on_verdict)), json_file, junit_file)
         return
     if cli is not None or wait is not None:
         raise click.UsageError("--cli and --wait go with --host")
@@ -86,7 +86,9 @@ def conform(
             output.print_line(f"{axis.name:12} {axis.promise}")
         return
     report = interrupt.run(
-        run_axes(spec, only=only, sample=_sample(sample), patience=patience, lenient=lenient, told=told)
+        run_axes(
+            spec, only=only, sample=_sample(sample), timeout=timeout, lenient=lenient, on_verdict=on_verdict
+        )
     )
     _conclude(report, json_file, junit_file)
 
@@ -111,7 +113,7 @@ def _sample(text: str | None) -> Sample | None:
         raise click.UsageError(f"--sample takes a method and JSON: {error}") from error
 
 
-def _tell(verdict: AxisVerdict) -> None:
+def _print_verdict(verdict: AxisVerdict) -> None:
     first, *more = verdict.reason.splitlines() or [""]
     output.print_line(f"{MARKS[verdict.outcome]}  {verdict.axis:12} {first}".rstrip())
     for line in (*more, *verdict.frames):

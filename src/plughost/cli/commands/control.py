@@ -1,4 +1,4 @@
-"""`plughost ps`, `logs`, `reload`, `stop`: talk to hosts that `plughost run` keeps running."""
+"""`plughost ps`, `logs`, `reload`, `stop`: control hosts started by `plughost run`, over their sockets."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from plughost import control
 from plughost.cli.ui import output
 from plughost.errors import InvalidSpec, Timeout
 
-PATIENCE = 30.0
-"""For a host to answer: a reload takes as long as the plugin's start."""
+ANSWER_TIMEOUT = 30.0
+"""Seconds for a host to answer: a reload takes as long as the plugin's start."""
 
 _folder = click.option(
     "--socket-dir",
@@ -77,7 +77,7 @@ def ps(hosts: list[Path], as_json: bool) -> None:
 def logs(hosts: list[Path], plugin: str | None, follow: bool, as_json: bool) -> None:
     """What plugins have logged and written to stderr."""
     if plugin is not None:
-        hosts = [_with(hosts, plugin)]
+        hosts = [_host_of(hosts, plugin)]
     if follow and len(hosts) > 1:
         raise click.UsageError("several hosts are running: name the plugin to follow")
     for path in hosts:
@@ -96,7 +96,7 @@ def logs(hosts: list[Path], plugin: str | None, follow: bool, as_json: bool) -> 
 @_options
 def reload(hosts: list[Path], plugin: str, as_json: bool) -> None:
     """Start a new generation of PLUGIN and move its calls over."""
-    _done(_ask_one(_with(hosts, plugin), {"do": "reload", "plugin": plugin}), as_json)
+    _done(_ask_one(_host_of(hosts, plugin), {"do": "reload", "plugin": plugin}), as_json)
 
 
 @click.command()
@@ -108,7 +108,7 @@ def stop(hosts: list[Path], plugin: str | None, everything: bool, as_json: bool)
     if everything == (plugin is not None):
         raise click.UsageError("name a plugin, or give --all")
     if plugin is not None:
-        _done(_ask_one(_with(hosts, plugin), {"do": "stop", "plugin": plugin}), as_json)
+        _done(_ask_one(_host_of(hosts, plugin), {"do": "stop", "plugin": plugin}), as_json)
         return
     for path in hosts:
         _done(_ask_one(path, {"do": "stop"}), as_json)
@@ -119,8 +119,8 @@ def _done(answer: dict[str, Any], as_json: bool) -> None:
         output.answer(answer)
 
 
-def _with(hosts: list[Path], plugin: str) -> Path:
-    """The one host that has the plugin."""
+def _host_of(hosts: list[Path], plugin: str) -> Path:
+    """The one host that runs the plugin."""
     found = [
         path
         for path in hosts
@@ -149,7 +149,7 @@ def _ask_one(path: Path, request: dict[str, Any]) -> dict[str, Any]:
 def _ask(path: Path, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         if not request.get("follow"):
-            connection.settimeout(PATIENCE)
+            connection.settimeout(ANSWER_TIMEOUT)
         try:
             connection.connect(str(path))
             connection.sendall(msgspec.json.encode(request) + b"\n")

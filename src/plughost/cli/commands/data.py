@@ -1,4 +1,4 @@
-"""`plughost data`: what is kept under a plugin's name, and whose it is."""
+"""`plughost data`: shows the data kept under a plugin's name, and changes its owner."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def data() -> None:
 @click.argument("words", nargs=-1, metavar="TARGET")
 def show(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> None:
     """Show where a plugin's data is kept and which plugin folder owns it."""
-    spec = _one(target, words)
+    spec = _take_spec(target, words)
     kept = [{"path": path, "owner": data_owner.owner_of(path)} for path in _paths(spec)]
     if as_json:
         output.answer(kept)
@@ -47,7 +47,7 @@ def adopt(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> None
     \b
     plughost data adopt plugins/notes
     """
-    spec = _one(target, words)
+    spec = _take_spec(target, words)
     folder = get_contract(spec.contract).bind(spec).folder
     paths = [path for path in _paths(spec) if os.path.exists(path)]
     if folder is None or not paths:
@@ -64,7 +64,7 @@ def adopt(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> None
             output.say(f"{path} now belongs to {folder}")
 
 
-def _one(target: targets.Target, words: tuple[str, ...]) -> PluginSpec:
+def _take_spec(target: targets.Target, words: tuple[str, ...]) -> PluginSpec:
     spec, rest = target.take(words)
     if rest:
         raise click.UsageError(f"unexpected: {' '.join(rest)}")
@@ -72,7 +72,7 @@ def _one(target: targets.Target, words: tuple[str, ...]) -> PluginSpec:
 
 
 def _paths(spec: PluginSpec) -> list[str]:
-    """Its data folder, and the file of its keys and values."""
+    """The plugin's data folder, and its storage database."""
     binding = get_contract(spec.contract).bind(spec)
     if binding.folder is None:
         return []

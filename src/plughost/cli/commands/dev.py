@@ -1,4 +1,5 @@
-"""`plughost dev`: a plugin that is being written, started anew on every change, and all that it says."""
+"""`plughost dev`: runs a plugin under development, restarts it on every change and shows its traffic and
+logs."""
 
 from __future__ import annotations
 
@@ -32,9 +33,9 @@ from plughost.spec import PluginSpec
 from plughost.wire.messages import ABSENT
 
 INTERVAL = 0.2
-"""Between two looks at the files."""
+"""Seconds between two scans of the files."""
 SETTLE = 0.05
-"""Files that are being written are looked at again so soon, until they stay as they are."""
+"""Seconds between rescans of files that are being written, until they no longer change."""
 
 
 @click.command()
@@ -80,31 +81,31 @@ async def _dev(
     screen = DevOutput(out, as_json=as_json)
     async with Host(tap=FrameLog(screen)) as host:
         with host.events() as events:
-            workshop = DevSession(host, target, folder, screen, build, ignore)
-            telling = asyncio.create_task(_tell(events, screen))
-            keeping = asyncio.create_task(workshop.keep())
-            keeping.add_done_callback(lambda _: asked_to_end.set())
-            async with StdinLines(workshop.call) as typed:
+            session = DevSession(host, target, folder, screen, build, ignore)
+            printing = asyncio.create_task(_print_events(events, screen))
+            running = asyncio.create_task(session.keep())
+            running.add_done_callback(lambda _: asked_to_end.set())
+            async with StdinLines(session.call) as typed:
                 ends: list[asyncio.Task[Any]] = [asyncio.create_task(asked_to_end.wait())]
                 if until_eof or os.isatty(0):
-                    ends.append(asyncio.create_task(workshop.until_answered(typed)))
+                    ends.append(asyncio.create_task(session.until_answered(typed)))
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-            for task in (keeping, *ends):
+            for task in (running, *ends):
                 task.cancel()
-            await asyncio.wait([keeping])
+            await asyncio.wait([running])
             await interrupt.close(host)
-        await telling
-    if not keeping.cancelled():
-        keeping.result()
+        await printing
+    if not running.cancelled():
+        running.result()
     if not await asyncio.to_thread(out.finish):
         raise OSError(out.problem or "nobody reads what is told")
 
 
-async def _tell(events: Subscription, screen: DevOutput) -> None:
+async def _print_events(events: Subscription, screen: DevOutput) -> None:
     async for event in events:
         fields = {name: getattr(event, name) for name in event.__struct_fields__ if name != "at"}
         fields.update({name: readable(raw) for name, raw in fields.items() if isinstance(raw, msgspec.Raw)})
-        words = event_text(event)[0]  # its last words were shown when it said them
+        words = event_text(event)[0]  # the stderr tail was shown as it was written
         kind, who = type(event).__name__.lower(), f"{event.plugin}#{event.generation}"
         if isinstance(event, Logged) and len(event.message) >= LONGEST:  # it has been cut
             fields["message"] = TruncatedText(event.message, is_cut=True)
@@ -114,7 +115,7 @@ async def _tell(events: Subscription, screen: DevOutput) -> None:
 
 
 class DevSession:
-    """The plugin of one folder, as it is there now."""
+    """Keeps the plugin of one folder running, as the folder is now."""
 
     def __init__(
         self,
@@ -135,23 +136,24 @@ class DevSession:
         self._ready = asyncio.Event()
 
     async def keep(self) -> None:
-        """Start it, and again after every change. What is broken is told, and the next change waited for."""
+        """Builds and starts the plugin, and again after every change. An error is shown, and the next change
+        awaited."""
         self._seen = await self._look()
         while True:
             self._ready.clear()
-            changes = await self._built()
+            changes = await self._build_and_start()
             self._ready.set()
             files = changes or await self._changes()
             shown = ", ".join(files[:5]) + (" …" if len(files) > 5 else "")
             self._screen.show("changed", f"changed: {shown}", files=files[:100])
 
-    async def _built(self) -> list[str]:
-        """Build and start it; what was changed meanwhile."""
+    async def _build_and_start(self) -> list[str]:
+        """Builds and starts the plugin; returns the files that changed meanwhile."""
         if self._build is None:
             await self._start()
             return []
         before = self._seen
-        with contextlib.suppress(PluginError):  # it may be the build that makes it a plugin
+        with contextlib.suppress(PluginError):  # the folder may become a plugin only by the build
             self._spec()
         well = await self._build.run()
         self._seen = await self._look()
@@ -166,7 +168,9 @@ class DevSession:
         try:
             spec = self._spec()
             plugin = await self._host.add(spec, start=False)
-            plugin.hidden.learn_from(self._screen.hidden)  # what it says is cut before the screen has it
+            plugin.hidden.learn_from(
+                self._screen.redactor
+            )  # its output is truncated before the screen gets it
             await plugin.start()
         except PluginError as error:
             self._screen.error(error)
@@ -175,7 +179,8 @@ class DevSession:
             self._screen.show("ready", words, plugin=spec.name, contract=spec.contract)
 
     def _spec(self) -> PluginSpec:
-        """What is in the folder now. No value of its variables is shown from here on."""
+        """The spec of the folder as it is now. The values of its environment variables are redacted from here
+        on."""
         spec = self._target.adjusted(self._target.in_folder(self._folder))
         self._screen.hide(spec.env)
         return spec
@@ -184,7 +189,7 @@ class DevSession:
         return await asyncio.to_thread(file_watch.look, self._folder, self._ignored)
 
     async def _changes(self) -> list[str]:
-        """Wait until files are other than they were, and stay so."""
+        """Waits until files have changed and are stable again."""
         while True:
             await asyncio.sleep(INTERVAL)
             now = await self._look()
@@ -201,12 +206,12 @@ class DevSession:
         return await self._look()
 
     async def until_answered(self, typed: StdinLines) -> None:
-        """Until all that was typed is done; at the least it is started once."""
+        """Waits until stdin has ended and all its calls are answered; the plugin is started at least once."""
         await self._ready.wait()
         await typed.answered()
 
     async def call(self, line: str) -> None:
-        """A call as somebody typed it."""
+        """Makes the call on a line of stdin: METHOD and optional JSON params."""
         method, _, text = line.strip().partition(" ")
         if not method:
             return
@@ -218,8 +223,8 @@ class DevSession:
             self._screen.error(error)
         else:
             took = (time.monotonic() - start) * 1000
-            words, said = f"{method} answered in {took:.1f} ms:", readable(answer)
-            self._screen.show("answer", words, shorten(answer), method=method, ms=took, result=said)
+            words, result = f"{method} answered in {took:.1f} ms:", readable(answer)
+            self._screen.show("answer", words, shorten(answer), method=method, ms=took, result=result)
 
     async def _call(self, method: str, text: str) -> msgspec.Raw:
         try:

@@ -1,4 +1,4 @@
-"""`plughost doctor`: what works on this machine, found by trying it."""
+"""`plughost doctor`: checks what works on this machine, by trying it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from plughost.sandbox.mechanisms import availability, features
 
 
 class DoctorFinding(msgspec.Struct):
+    """The result of one check."""
+
     check: str
     ok: bool
     detail: str
@@ -64,7 +66,7 @@ async def _examine() -> list[DoctorFinding]:
 
 
 async def _try(here: features.KernelFeatures) -> list[SandboxTrial]:
-    """Each class that nothing is known to be missing for."""
+    """Tries each sandbox class for which no requirement is known to be missing."""
     tried = []
     for confined in ("strict", "landlock"):
         missing = availability.unavailable(confined, here)
@@ -101,22 +103,27 @@ def _show(
     findings: list[DoctorFinding], matrix: list[availability.Mechanism], trials: list[SandboxTrial]
 ) -> None:
     ok, no, missing = Styled("ok", "green"), Styled("no", "red"), Styled("--", "yellow")
-    output.table((ok if each.ok else no, each.check, _told(each.detail, each.hint)) for each in findings)
     output.table(
-        ((ok if each.there else missing, each.name, _told(each.detail, each.remedy)) for each in matrix),
+        (ok if each.ok else no, each.check, _detail_lines(each.detail, each.hint)) for each in findings
+    )
+    output.table(
+        (
+            (ok if each.there else missing, each.name, _detail_lines(each.detail, each.remedy))
+            for each in matrix
+        ),
         title="what can hold a plugin",
     )
     marks = [ok if each.works else no if each.escaped else missing for each in trials]
     output.table(
         [
-            (mark, each.sandbox, _told(_outcome(each), each.remedy))
+            (mark, each.sandbox, _detail_lines(_outcome(each), each.remedy))
             for mark, each in zip(marks, trials, strict=True)
         ],
         title="sandboxes, tried with escapes that must fail",
     )
 
 
-def _told(detail: str, hint: str) -> list[str | Styled]:
+def _detail_lines(detail: str, hint: str) -> list[str | Styled]:
     lines: list[str | Styled] = [*detail.split("\n")]
     return [*lines, Styled(hint, "dim")] if hint else lines
 

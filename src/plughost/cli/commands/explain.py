@@ -1,4 +1,4 @@
-"""`plughost explain`: what a plugin may, by whose word, and what holds it to that, without starting it."""
+"""`plughost explain`: a dry run that shows a plugin's permissions, their source and their enforcement."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ async def _explain(spec: PluginSpec, source: GrantSource) -> Explanation:
     from plughost.sandbox.manager import SandboxManager
     from plughost.sandbox.mechanisms.features import kernel_features
 
-    its_contract = get_contract(spec.contract)
-    binding = its_contract.bind(spec)
+    contract = get_contract(spec.contract)
+    binding = contract.bind(spec)
     check_runnable(spec, binding)
     clock = best_clock(asyncio.get_running_loop())
     cgroup = os.environ.get("PLUGHOST_CGROUP")
     manager = SandboxManager(clock, cgroup, lambda plugin, connection: None, dry_run=True)
     try:
         decided = await manager.confine(spec, binding)
-        return explain(spec, its_contract, binding, decided, kernel_features(), source)
+        return explain(spec, contract, binding, decided, kernel_features(), source)
     except LaunchFailed as error:
-        return explain(spec, its_contract, binding, error, kernel_features(), source)
+        return explain(spec, contract, binding, error, kernel_features(), source)
     finally:
         await manager.close()
         clock.close()

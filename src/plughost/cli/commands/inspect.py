@@ -1,4 +1,4 @@
-"""`plughost inspect`: what the host makes of a plugin, without starting it."""
+"""`plughost inspect`: shows how the host resolves a plugin's spec, without starting it."""
 
 from __future__ import annotations
 

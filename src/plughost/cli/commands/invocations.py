@@ -1,4 +1,4 @@
-"""`plughost invocations`: what was run, for whom, and how it ended."""
+"""`plughost invocations`: lists, shows and prunes the records of invocations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def invocations() -> None:
 @click.option("--json", "as_json", is_flag=True)
 def list_(state: Path | None, limit: int, status: str | None, export_id: str | None, as_json: bool) -> None:
     """The newest first."""
-    with _book(state) as book:
+    with _open_database(state) as book:
         rows = book.latest(limit, status=status, export=export_id)
     if as_json:
         output.answer(rows)
@@ -50,7 +50,7 @@ def list_(state: Path | None, limit: int, status: str | None, export_id: str | N
 @click.argument("invocation_id")
 def show(state: Path | None, invocation_id: str, as_json: bool) -> None:
     """Everything that is known of one: its grants, what held it, its events."""
-    with _book(state) as book:
+    with _open_database(state) as book:
         row = book.get(invocation_id)
     if row is None:
         raise InvalidSpec(f"there is no invocation {invocation_id}", hint="plughost invocations ls")
@@ -60,7 +60,7 @@ def show(state: Path | None, invocation_id: str, as_json: bool) -> None:
     events = row.pop("events")
     for name, value in row.items():
         if value not in (None, [], ""):
-            output.print_line(f"{name}: {_said(name, value)}")
+            output.print_line(f"{name}: {_format_value(name, value)}")
     for event in events:
         output.print_line(f"{_when(event['at'])}  {event['event']}")
 
@@ -101,28 +101,28 @@ def prune(
     """
     from plughost.vai.records.retention import Pruned, Retention
 
-    usual = older_than is None and keep_bytes is None
-    retention = Retention() if usual else Retention(age=older_than, size=keep_bytes)
+    use_defaults = older_than is None and keep_bytes is None
+    retention = Retention() if use_defaults else Retention(age=older_than, size=keep_bytes)
     now, total = time.time(), Pruned()
-    with _book(state) as book:
+    with _open_database(state) as book:
         if dry_run:
             total = book.would_prune(retention, now)
         else:
             more = True
             while more:
-                bite = book.prune(retention, now)
-                total = Pruned(total.invocations + bite.invocations, total.bytes + bite.bytes)
-                more = bite.more
+                pruned = book.prune(retention, now)
+                total = Pruned(total.invocations + pruned.invocations, total.bytes + pruned.bytes)
+                more = pruned.more
         left = book.used
     if as_json:
-        told = {"invocations": total.invocations, "bytes": total.bytes, "left_bytes": left}
-        output.answer({**told, "dry_run": dry_run})
+        report = {"invocations": total.invocations, "bytes": total.bytes, "left_bytes": left}
+        output.answer({**report, "dry_run": dry_run})
         return
     verb = "would remove" if dry_run else "removed"
     output.print_line(f"{verb} {total.invocations} invocations, {total.bytes} bytes; {left} bytes are left")
 
 
-def _said(name: str, value: Any) -> str:
+def _format_value(name: str, value: Any) -> str:
     if name.endswith("_at"):
         return _when(value)
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
@@ -132,7 +132,7 @@ def _when(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _book(state: Path | None) -> RecordDatabase:
+def _open_database(state: Path | None) -> RecordDatabase:
     from plughost.vai.records.database import RecordDatabase
     from plughost.vai.records.journal import recover
 

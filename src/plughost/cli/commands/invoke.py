@@ -1,4 +1,4 @@
-"""`plughost invoke`: one export of a package, once, confined and recorded."""
+"""`plughost invoke`: invokes one export of a package, sandboxed and recorded."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ def invoke(
 
     source, name, version = _source(package, root, trust_file)
     found = source.find(name, version)
-    its = found.manifest.export(export)
-    if its is None:
+    manifest_export = found.manifest.export(export)
+    if manifest_export is None:
         has = ", ".join(each.id for each in found.manifest.exports)
         raise click.UsageError(f"{name} has no export {export!r}; it has: {has}")
-    if egress and its.permissions.network == "none":
+    if egress and manifest_export.permissions.network == "none":
         raise click.UsageError(f"{export} asks for no network, so no host can be allowed")
-    stranger = its.execution_class == "inline" and not found.trusted_inline
+    untrusted_inline = manifest_export.execution_class == "inline" and not found.trusted_inline
     binding = Binding(
         binding_id=invoke_local.binding_id(name, Scope(org, project), export),
         package_id=name,
@@ -110,10 +110,10 @@ def invoke(
         policy=BindingPolicy(
             network="egress" if egress else "none",
             egress_domains=tuple(egress),
-            execution_class="worker" if stranger else None,
+            execution_class="worker" if untrusted_inline else None,
         ),
     )
-    work = invoke_local.parse_request(its, _value("JSON", given))
+    work = invoke_local.parse_request(manifest_export, _value("JSON", given))
     _dump_no_core()
     try:
         outcome = interrupt.run(
@@ -123,7 +123,7 @@ def invoke(
         )
     except asyncio.CancelledError:  # by a signal, before it had begun
         raise SystemExit(3) from None
-    _tell(outcome, stream=stream, as_json=as_json)
+    _print_outcome(outcome, stream=stream, as_json=as_json)
 
 
 async def _invoke(
@@ -153,7 +153,7 @@ async def _invoke(
     async with runtime:
         task = asyncio.current_task()
         assert task is not None
-        _on_signals(partial(_cancel, runtime.invoker, task))
+        _handle_signals(partial(_cancel, runtime.invoker, task))
         wanted = Invocation(
             binding=binding,
             work=work,
@@ -163,11 +163,12 @@ async def _invoke(
         try:
             return await runtime.invoke(wanted, _print_event if stream else _show_event)
         finally:
-            _on_signals(_ignore)
+            _handle_signals(_ignore)
 
 
 def _cancel(invoker: LocalInvoker, task: asyncio.Task[Any], number: signal.Signals) -> None:
-    """What runs ends with an outcome, which is told, and nothing of it is left."""
+    """Cancels the running invocation, which still ends with an outcome; before it has begun, the whole
+    task."""
     for invocation_id in invoker.running:
         invoker.cancel(invocation_id, number.name)
     if not invoker.running:
@@ -175,19 +176,19 @@ def _cancel(invoker: LocalInvoker, task: asyncio.Task[Any], number: signal.Signa
 
 
 def _ignore(number: signal.Signals) -> None:
-    """It is ending already."""
+    """Ignores further signals: the invocation is ending already."""
 
 
-def _on_signals(do: Callable[[signal.Signals], None]) -> None:
+def _handle_signals(do: Callable[[signal.Signals], None]) -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     heeded = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]  # as with nohup
     interrupt.ask_to_end(do, *heeded)
 
 
 def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[PackageSource, str, str]:
-    """Where the package is, its name and its version.
+    """The package source, the package's name and its version.
 
-    PUBLISHER/NAME is an installed package, whatever folder of that name is here.
+    PUBLISHER/NAME is an installed package, even if a folder of that name exists here.
     """
     from plughost.contracts.vai.manifest_rules import is_package_id
     from plughost.vai.bindings.package_source import FolderPackage, InstalledPackages
@@ -198,9 +199,9 @@ def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[P
 
     is_name = "@" in package or is_package_id(package)
     if os.path.isdir(package) and (is_explicit_path(package) or not is_name):
-        bench = FolderPackage(Path(package))
-        told = bench.package.manifest
-        return bench, told.package_id, told.version
+        source = FolderPackage(Path(package))
+        manifest = source.package.manifest
+        return source, manifest.package_id, manifest.version
     name, _, version = package.partition("@")
     store = Store(root or default_root()).open()
     try:
@@ -217,17 +218,17 @@ def _print_event(event: dict[str, Any]) -> None:
 
 
 def _show_event(event: dict[str, Any]) -> None:
-    """For who watches: what it says while it works."""
+    """Shows an event's message to a person at the terminal."""
     if output.errors().isatty() and isinstance(message := event.get("message"), str):
         output.say(message)
 
 
-def _tell(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
-    told = {name: value for name, value in outcome.report().items() if value is not None}
+def _print_outcome(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
+    report = {name: value for name, value in outcome.report().items() if value is not None}
     if stream:
-        output.answer({"outcome": told})
+        output.answer({"outcome": report})
     elif as_json:
-        output.answer(told)
+        output.answer(report)
     elif outcome.ok:
         output.answer(outcome.payload)
     if outcome.ok:
@@ -243,11 +244,12 @@ def _tell(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
         if outcome.hint:
             output.say(f"hint: {outcome.hint}")
         output.say(f"hint: plughost invocations show {outcome.invocation_id}")
-    raise SystemExit(1 if _answered(outcome) else 3)
+    raise SystemExit(1 if _is_plugins_fault(outcome) else 3)
 
 
-def _answered(outcome: Outcome) -> bool:
-    """Whether the plugin said no, or something that is no answer; else the host could not get one."""
+def _is_plugins_fault(outcome: Outcome) -> bool:
+    """Whether the plugin itself failed, by an error or an invalid answer; otherwise the host could not get an
+    answer."""
     from plughost.vai.invocations.outcome import NO_REASON_GIVEN, PLUGIN_REASON_PREFIX
 
     reason = outcome.reason or ""
@@ -256,7 +258,7 @@ def _answered(outcome: Outcome) -> bool:
 
 
 def _dump_no_core() -> None:
-    """Secrets are in this process, and in one without a sandbox, which inherits this."""
+    """Disables core dumps: this process holds secrets, and an unsandboxed plugin inherits the limit."""
     import resource
 
     from plughost.sandbox.planner import NO_CORE
@@ -266,6 +268,7 @@ def _dump_no_core() -> None:
 
 
 def default_state_folder() -> Path:
+    """The default folder of invocation records: in /var/lib for root, otherwise in XDG_STATE_HOME."""
     if os.geteuid() == 0 and not os.environ.get("XDG_STATE_HOME"):
         return Path("/var/lib/plughost/vai/invocations")
     home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local/state")

@@ -1,5 +1,5 @@
-"""What `plughost invoke` has in place of a control plane: work out of JSON, and ids, bindings, sessions and
-chains for it."""
+"""The local stand-in for a control plane, for `plughost invoke`: builds requests from JSON, and creates ids,
+bindings, sessions and chains for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOCAL = "local"
 
 
 def parse_request(export: Export, given: Any) -> Work:
-    """What is asked of an export, out of one JSON value."""
+    """Builds the request to an export from one JSON value."""
     from plughost.contracts.vai.request_bodies import (
         CompactionPolicy,
         CompactionTarget,
@@ -42,29 +42,29 @@ def parse_request(export: Export, given: Any) -> Work:
             return requests.HookRequest(
                 delivery_id=f"del_{number}", attempt=1, event=msgspec.convert(given, HookEvent)
             )
-        told = msgspec.convert(given, dict[str, Any])
+        members = msgspec.convert(given, dict[str, Any])
         if export.kind == "compactor":
             return requests.CompactionRequest(
                 compaction_id=f"cmp_{number}",
-                chain_id=str(told.get("chain_id", f"ch_{number}")),
-                blocks=msgspec.convert(told["blocks"], list[Any]),
-                pinned_items=msgspec.convert(told.get("pinned_items", []), list[Any]),
-                token_estimate=msgspec.convert(told.get("token_estimate", 0), int),
-                target=msgspec.convert(told["target"], CompactionTarget),
-                policy=msgspec.convert(told.get("policy", {}), CompactionPolicy),
+                chain_id=str(members.get("chain_id", f"ch_{number}")),
+                blocks=msgspec.convert(members["blocks"], list[Any]),
+                pinned_items=msgspec.convert(members.get("pinned_items", []), list[Any]),
+                token_estimate=msgspec.convert(members.get("token_estimate", 0), int),
+                target=msgspec.convert(members["target"], CompactionTarget),
+                policy=msgspec.convert(members.get("policy", {}), CompactionPolicy),
             )
         target = {
             "session_id": f"sess_{number}",
             "chain_id": f"ch_{number}",
             "execution_id": f"exec_{number}",
-            **told.get("target", {}),
+            **members.get("target", {}),
         }
-        limits = {"max_depth": 1, "max_child_runs": 8, "allow_compaction": True, **told.get("policy", {})}
+        limits = {"max_depth": 1, "max_child_runs": 8, "allow_compaction": True, **members.get("policy", {})}
         return requests.HarnessRequest(
             target=msgspec.convert(target, HarnessTarget),
-            trigger=msgspec.convert(told.get("trigger", {"type": "user_request"}), Trigger),
+            trigger=msgspec.convert(members.get("trigger", {"type": "user_request"}), Trigger),
             policy=msgspec.convert(limits, HarnessPolicy),
-            checkpoint=told.get("checkpoint", msgspec.UNSET),
+            checkpoint=members.get("checkpoint", msgspec.UNSET),
         )
     except KeyError as missing:
         raise click.UsageError(f"JSON lacks {missing}, which a {export.kind} needs") from missing
@@ -73,13 +73,13 @@ def parse_request(export: Export, given: Any) -> Work:
 
 
 def binding_id(package_id: str, scope: Scope, export_id: str) -> str:
-    """The same each time for one tenant: what happened is delivered to it by a later command, too."""
+    """The binding id, stable for a tenant, so that a later command can deliver earlier events to it."""
     whose = msgspec.json.encode([package_id, scope, export_id])
     return f"bind_{LOCAL}_{export_id}_{hashlib.sha256(whose).hexdigest()[:16]}"
 
 
 def others(source: PackageSource, binding: Binding) -> list[Binding]:
-    """The package's other exports, for a harness to ask for; they are given nothing."""
+    """Bindings for the package's other exports, which a harness may invoke; they get no permissions."""
     from plughost.vai.bindings.binding import BindingPolicy
 
     exports = source.find(binding.package_id, binding.package_version).manifest.exports
@@ -98,7 +98,7 @@ def others(source: PackageSource, binding: Binding) -> list[Binding]:
 
 
 async def related(runtime: VaiRuntime, binding: Binding, work: Work) -> Related:
-    """What it belongs to; the session and the chain are made, if they are not there from an earlier time."""
+    """The session, chain and run of the request; session and chain are created unless they exist."""
     from plughost.errors import InvalidSpec
     from plughost.vai.invocations.invocation import Related
     from plughost.vai.invocations.requests import CompactionRequest, HarnessRequest
@@ -129,16 +129,16 @@ async def related(runtime: VaiRuntime, binding: Binding, work: Work) -> Related:
 
 
 def _blocks(work: CompactionRequest | HarnessRequest) -> list[Block]:
-    """What is compacted, as it lies in a chain; what is no block is something said."""
+    """The blocks to compact, as stored in a chain; anything that is not a block becomes an input block."""
     from plughost.contracts.vai.results import check_blocks
     from plughost.vai.invocations.requests import HarnessRequest
     from plughost.vai.state.chains import Block
 
     blocks = []
-    for said in () if isinstance(work, HarnessRequest) else work.blocks:
+    for block in () if isinstance(work, HarnessRequest) else work.blocks:
         try:
-            check_blocks([said])
-            blocks.append(Block.from_json(said))
+            check_blocks([block])
+            blocks.append(Block.from_json(block))
         except ValueError:
-            blocks.append(Block("input", [said]))
+            blocks.append(Block("input", [block]))
     return blocks

@@ -1,4 +1,4 @@
-"""`plughost new`: a plugin to start from."""
+"""`plughost new`: creates a plugin from templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`plughost install` and `plughost packages`: what is installed on this machine."""
+"""`plughost install` and `plughost packages`: installs, lists, compares and removes packages."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def packages() -> None:
 def ls(root: Path | None, trust_file: Path | None, as_json: bool) -> None:
     """List the installed packages, and what their signatures are worth today. Exit 1 if one is damaged."""
     store = _store(root)
-    rows = [_row(store, one, trust_file) for one in store.installed()]
+    rows = [_row(store, installed, trust_file) for installed in store.installed()]
     damaged = [row for row in rows if not row["intact"]]
     if as_json:
         output.answer(rows)
@@ -123,22 +123,22 @@ def ls(root: Path | None, trust_file: Path | None, as_json: bool) -> None:
 def show(package: str, root: Path | None, trust_file: Path | None, as_json: bool) -> None:
     """Show an installed package and check that it is as it was installed. Exit 1 if it is not."""
     store = _store(root)
-    one = _find(store, package)
-    row = {**_row(store, one, trust_file), "path": str(one.package)}
+    installed = _find(store, package)
+    row = {**_row(store, installed, trust_file), "path": str(installed.package)}
     intact = row["intact"]
     if intact:
-        told = one.manifest
-        row["manifest"] = told
-        row["source"] = told.source
+        manifest = installed.manifest
+        row["manifest"] = manifest
+        row["source"] = manifest.source
     if as_json:
         output.answer(row)
     else:
         for name in CARD:
             if row.get(name):
                 output.print_line(f"{name:10} {row[name]}")
-        for export in told.exports if intact else ():
+        for export in manifest.exports if intact else ():
             asks = msgspec.to_builtins(export.permissions)
-            words = ", ".join(f"{key} {_spelled(value)}" for key, value in asks.items() if value)
+            words = ", ".join(f"{key} {_format_value(value)}" for key, value in asks.items() if value)
             output.print_line(f"{export.kind:10} {export.id}: {words}")
         if not intact:
             output.say(f"hint: {row['remedy']}")
@@ -155,10 +155,10 @@ def rm(names: tuple[str, ...], root: Path | None, forget: bool, as_json: bool) -
     """Remove installed packages. Their versions stay taken by the bytes that they were."""
     store = _store(root)
     found = [_find(store, name) for name in names]
-    for one in found:
-        store.remove(one, forget=forget)
+    for installed in found:
+        store.remove(installed, forget=forget)
     if as_json:
-        output.answer({"removed": [one.release for one in found]})
+        output.answer({"removed": [installed.release for installed in found]})
 
 
 @packages.command()
@@ -172,16 +172,16 @@ def diff(before: str, after: str, root: Path | None, as_json: bool) -> None:
 
     store = _store(root)
     old, new = _find(store, before), _find(store, after)
-    for one in (old, new):
-        store.check(one)
+    for installed in (old, new):
+        store.check(installed)
     found = diff(old, new)
     if as_json:
         output.answer(found)
         return
-    _tell("permission", found.permissions)
+    _print_changes("permission", found.permissions)
     for schema in found.schemas:
         output.print_line(f"schema     {MARKS[schema.change]} {schema.export}.{schema.field} ({schema.path})")
-    _tell("manifest", found.manifest)
+    _print_changes("manifest", found.manifest)
     for file in found.files:
         output.print_line(f"file       {MARKS[file.change]} {file.path}")
 
@@ -197,35 +197,38 @@ def _find(store: Store, name: str) -> InstalledRelease:
     return store.find(package_id, version)
 
 
-def _row(store: Store, one: InstalledRelease, trust_file: Path | None) -> dict[str, Any]:
-    """What a signature says of files that it is not about counts for nothing: those are `damaged`."""
+def _row(store: Store, installed: InstalledRelease, trust_file: Path | None) -> dict[str, Any]:
+    """An installed package as a table row. A signature does not count for damaged files: those are
+    `damaged`."""
     from plughost.vai.packages.trust import publishers, signature
 
-    verdict = signature.verify(one.envelope, one.release, publishers.read(trust_file), publishers.now())
-    damage = store.damage(one)
+    verdict = signature.verify(
+        installed.envelope, installed.release, publishers.read(trust_file), publishers.now()
+    )
+    damage = store.damage(installed)
     posture = verdict.posture if damage is None else "damaged"
     return {
-        **msgspec.to_builtins(one.release),
-        "publisher": one.release.publisher,
+        **msgspec.to_builtins(installed.release),
+        "publisher": installed.release.publisher,
         "posture": posture,
         "available": posture == "trusted",
         "key_id": verdict.key_id,
         "why": verdict.why if damage is None else damage,
         "intact": damage is None,
         "damage": damage,
-        "remedy": None if damage is None else one.damaged(damage).hint,
+        "remedy": None if damage is None else installed.damaged(damage).hint,
     }
 
 
-def _tell(what: str, values: list[Value]) -> None:
-    """What is none either way was none before."""
+def _print_changes(what: str, values: list[Value]) -> None:
+    """Prints changed values; an absent and an empty value are the same."""
     for value in values:
-        before, after = _spelled(value.before), _spelled(value.after)
+        before, after = _format_value(value.before), _format_value(value.after)
         if before != after:
             output.print_line(f"{what:10} {value.field}: {before} → {after}")
 
 
-def _spelled(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, list):
         value = " ".join(value)
     return str(value) if value not in (None, "") else "none"

@@ -1,4 +1,4 @@
-"""`plughost pack`, `keygen`, `sign`, `verify`: from a folder to a file that others can trust."""
+"""`plughost pack`, `keygen`, `sign`, `verify`: builds, signs and verifies package files."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def sign(package: str, key: Path, out: Path | None, plain_http: bool, as_json: b
 
 
 def vai_plugin_sign() -> None:
-    """The console script of that name."""
+    """The console script `vai-plugin-sign`: the same as `plughost sign`."""
     from plughost.cli.main import main
 
     main(["sign", *sys.argv[1:]])
@@ -134,8 +134,8 @@ def verify(package: str, trust_file: Path | None, plain_http: bool, as_json: boo
             return await verify_package(place, who, watch=bar)
 
     with ProgressBar("verifying") as bar:
-        told = asyncio.run(found())
-    verdict, release = told.verdict, told.release
+        verified = asyncio.run(found())
+    verdict, release = verified.verdict, verified.release
     if as_json:
         output.answer({**msgspec.to_builtins(verdict), "release": release})
     else:

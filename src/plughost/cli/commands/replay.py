@@ -1,4 +1,4 @@
-"""`plughost replay`: recorded traffic as a fake plugin, or as a fake host."""
+"""`plughost replay`: replays recorded traffic as a fake plugin or as a fake host."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def replay(
 
 
 def _spec(target: targets.Target, words: Sequence[str], recorded: Traffic) -> PluginSpec:
-    """A bare command is taken for the plugin that was recorded."""
+    """The spec of the plugin; a bare command is taken for the plugin that was recorded."""
     if target.bare:
         target = msgspec.structs.replace(
             target,

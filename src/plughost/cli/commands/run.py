@@ -1,4 +1,4 @@
-"""`plughost run`: keep plugins running and tell what happens to them."""
+"""`plughost run`: keeps plugins running and prints their events."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run(
     specs = target.all(words) if root is None else plugin_roots.take(root, words, target)[0]
     if not specs:
         raise InvalidSpec("there is no plugin to run")
-    _unconfined(specs)
+    _warn_unsandboxed(specs)
     with recording.tap() as tap:
         interrupt.run(_run(specs, folder or control.default_folder(), as_json, tap, start_all=root is None))
 
@@ -69,7 +69,7 @@ async def _run(
     out = LineWriter(1 if as_json else 2, lambda: loop.call_soon_threadsafe(asked_to_end.set))
     async with Host(tap=tap) as host:
         with host.events() as events:
-            telling = asyncio.create_task(_tell(events, out, as_json))
+            printing = asyncio.create_task(_print_events(events, out, as_json))
             failed: dict[str, tuple[PluginSpec, PluginError]] = {}
             async with control.Control(host, folder, asked_to_end.set, failed):
                 ending = asyncio.create_task(asked_to_end.wait())
@@ -81,14 +81,14 @@ async def _run(
                 if adding.done():
                     adding.result()
                 if adding.done() and not as_json:
-                    _doubled(host)
+                    _warn_duplicate_namespaces(host)
                     well = [name for name, plugin in host.plugins.items() if plugin.failure is None]
                     output.say(f"ready: {', '.join(well) or 'no plugin'}; Ctrl-C ends them")
                 await ending
                 adding.cancel()
                 await asyncio.gather(adding, return_exceptions=True)
             await interrupt.close(host)
-        await telling
+        await printing
     if not await asyncio.to_thread(out.finish):
         raise OSError(out.problem or "nobody reads what is told")
 
@@ -101,8 +101,10 @@ async def _add(
     *,
     start: bool,
 ) -> None:
-    """One that does not start is told and does not keep the others from running; it stays, to be reloaded.
-    Of a root, only the eager ones start; a plugin that was named is meant to run."""
+    """Adds a plugin. A plugin that fails to start is reported and stays, to be reloaded; the others run on.
+
+    Of a plugin root, only eager plugins start; a plugin named on the command line always starts.
+    """
     try:
         plugin = await host.add(spec, start=False, keep=True)
         if not as_json:
@@ -121,7 +123,8 @@ async def _add(
 
 
 def _grants(plugin: Plugin) -> str | None:
-    """What it may ask of the host and, confined, reach itself; None when there is nothing to tell."""
+    """The capabilities of a plugin and, when sandboxed, its access, as text; None when there is nothing to
+    show."""
     words = sorted(map(str, plugin.capabilities))
     if plugin.sandbox == "none":
         return ", ".join(words) or None
@@ -132,16 +135,16 @@ def _grants(plugin: Plugin) -> str | None:
     return f"{', '.join(words) or 'reach nothing but its own code and scratch'} ({plugin.sandbox})"
 
 
-def _unconfined(specs: Sequence[PluginSpec]) -> None:
-    """Told even to programs, and before anything runs: nobody should find out later."""
+def _warn_unsandboxed(specs: Sequence[PluginSpec]) -> None:
+    """Warns of unsandboxed plugins, before anything runs, also with --json: nobody should find out later."""
     names = [spec.name for spec in specs if sandbox_class(spec, get_contract(spec.contract)) == "none"]
     if names:
         user = "root" if os.geteuid() == 0 else "your user"
         output.say(f"! unconfined: {', '.join(names)}: whatever {user} may, they may; {HOW} confines them")
 
 
-def _doubled(host: Host) -> None:
-    """Of two plugins with one namespace the first by name has it."""
+def _warn_duplicate_namespaces(host: Host) -> None:
+    """Warns of CLI namespaces that two plugins provide; the first plugin by name has it."""
     owner: dict[str, str] = {}
     for name, plugin in sorted(host.plugins.items()):
         for word in plugin.provides.get("cli_namespaces", ()):
@@ -149,7 +152,7 @@ def _doubled(host: Host) -> None:
                 output.say(f"{word!r} is offered by {owner[word]}, which has it, and by {name}")
 
 
-async def _tell(events: Subscription, out: LineWriter, as_json: bool) -> None:
+async def _print_events(events: Subscription, out: LineWriter, as_json: bool) -> None:
     async for event in events:
         if as_json:
             out.tell(output.json_line(event))

@@ -1,4 +1,4 @@
-"""`plughost screen`: a plugin's screen in this terminal, or one frame of it as a picture."""
+"""`plughost screen`: shows plugin screens in this terminal, or captures one frame as a picture."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from plughost.screens.picture.capture import Capture
 
 LARGEST = (500, 200)
-"""Columns and rows of a picture."""
+"""Maximum columns and rows of a picture."""
 
 
 class ScreenOptions(NamedTuple):
-    """Which screens are to be seen, and who else is there."""
+    """The screens to show, and the other plugins to run beside them."""
 
     screens: list[tuple[PluginSpec, str]]
     others: list[PluginSpec]
 
 
 def _size(context: click.Context, option: click.Parameter, text: str) -> tuple[int, int]:
-    told = re.fullmatch(r"(\d{1,4})x(\d{1,4})", text)
-    width, height = map(int, told.groups()) if told else (0, 0)
+    match = re.fullmatch(r"(\d{1,4})x(\d{1,4})", text)
+    width, height = map(int, match.groups()) if match else (0, 0)
     if not (1 <= width <= LARGEST[0] and 1 <= height <= LARGEST[1]):
         most = "x".join(map(str, LARGEST))
         raise click.BadParameter(f"a size is columns x rows, such as 80x24, at most {most}")
@@ -118,8 +118,8 @@ def _wanted(root: Path | None, plugin: str | None, name: str | None, target: tar
 
 
 def _screens(spec: PluginSpec) -> tuple[str, ...]:
-    its = get_contract(spec.contract)
-    return tuple(its.bind(spec).provides.get("screens", ())) if its.name == "ainb" else ()
+    contract = get_contract(spec.contract)
+    return tuple(contract.bind(spec).provides.get("screens", ())) if contract.name == "ainb" else ()
 
 
 def _draw(
@@ -168,4 +168,4 @@ def _show(wanted: ScreenOptions, fps: float) -> None:
         raise InvalidSpec(f"screens need textual: {error}", hint="pip install 'plughost[tui]'") from error
     code = interrupt.run(run(wanted.screens, wanted.others, fps))
     if code:
-        sys.exit(code)  # what failed was told, or it was ended by a signal
+        sys.exit(code)  # the failure has been reported, or a signal ended it

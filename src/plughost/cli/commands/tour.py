@@ -1,4 +1,4 @@
-"""`make run`: the host at work. Starts plugins, calls them, kills one, shows what came of it."""
+"""The demo of `make run`: starts plugins, calls them, kills one, and shows the results."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ for line in sys.stdin:
         time.sleep(3600)
     print(json.dumps({"id": request["id"], "result": "back"}), flush=True)
 """
-"""Says that it has begun to work, and is killed long before it could answer."""
+"""A plugin that logs when it begins to work, and is killed long before it could answer."""
 STRAY_PRINT = "import sys\nfor line in sys.stdin: print('debug: got', line.strip(), flush=True)"
 
 WIDTH, HEIGHT = 100, 9
-"""Of the screen that is shown."""
+"""The size of the screen that is shown, in cells."""
 
-PATIENCE = 60.0
+SCREEN_TIMEOUT = 60.0
 """Seconds for the screen to show usage."""
 
 Row = tuple[str, str, str, str]
 
 
 async def run_tour() -> None:
+    """Runs the demo."""
     async with Host() as host:
         print("ready: the tour's host is up", flush=True)
         with host.events() as events:
@@ -53,7 +54,7 @@ async def run_tour() -> None:
 
 async def _rows(host: Host, events: Subscription) -> Any:
     echo = await host.add(PLUGINS / "echo-mcptest")
-    tool = await host.add(_patient(load_folder(PLUGINS / "echo-rune")), grants=["tool.execute"])
+    tool = await host.add(_with_long_timeouts(load_folder(PLUGINS / "echo-rune")), grants=["tool.execute"])
     hi = {"text": "hi"}
     yield await _step("mcptest, Python", "first call: starts it", lambda: _traced(echo, "echo", hi))
     yield await _step("mcptest, Python", "second call: same process", lambda: _traced(echo, "ping"))
@@ -75,23 +76,25 @@ async def _rows(host: Host, events: Subscription) -> Any:
     yield await _step("worker", "after a reload", lambda: worker.call("anything"))
 
 
-def _patient(spec: PluginSpec) -> PluginSpec:
-    """A rune plugin with more time than its contract gives it, for a machine that is busy."""
-    times = dict.fromkeys(("timeout", "launch_timeout", "handshake_timeout", "teardown_timeout"), PATIENCE)
+def _with_long_timeouts(spec: PluginSpec) -> PluginSpec:
+    """A rune plugin with longer timeouts than its contract's defaults, for a busy machine."""
+    times = dict.fromkeys(
+        ("timeout", "launch_timeout", "handshake_timeout", "teardown_timeout"), SCREEN_TIMEOUT
+    )
     return msgspec.structs.replace(spec, options={**spec.options, **times})
 
 
 async def _step(plugin: str, what: str, act: Callable[[], Awaitable[Any]]) -> Row:
     start = time.perf_counter()
     try:
-        came = str(await act())
+        result = str(await act())
     except PluginError as error:
-        came = f"{type(error).__name__}: {error.message}"
-    return plugin, what, came, f"{(time.perf_counter() - start) * 1e3:.2f} ms"
+        result = f"{type(error).__name__}: {error.message}"
+    return plugin, what, result, f"{(time.perf_counter() - start) * 1e3:.2f} ms"
 
 
 async def _traced(plugin: Plugin, method: str, params: Any = ABSENT) -> str:
-    """The result, and which process it came from."""
+    """The result, and the process that it came from."""
     result = await plugin.call(method, params)
     return f"{result} from process {plugin.inspect()['instances'][0]['pid']}"
 
@@ -125,7 +128,7 @@ async def _first(events: Subscription, wanted: Callable[[Event], bool]) -> Event
 
 
 async def _usage(host: Host) -> None:
-    """Two plugins that work together: one reads session logs and publishes, the other has a screen."""
+    """Shows two plugins that work together: one reads session logs and publishes, the other has a screen."""
     home = (PLUGINS / "session-reader/samples").resolve()
     folders = {"read_claude_logs": home / ".claude/projects", "read_codex_logs": home / ".codex/sessions"}
     host.provide("fs", FileService(folders))
@@ -141,8 +144,8 @@ async def _usage(host: Host) -> None:
 
 
 async def _frame(screen: Ainb) -> list[str]:
-    """The lines of the screen, as soon as it shows usage."""
-    end = time.monotonic() + PATIENCE
+    """The lines of the screen, once it shows usage."""
+    end = time.monotonic() + SCREEN_TIMEOUT
     while True:
         buffer = (await screen.render(WIDTH, HEIGHT)).buffer
         cells = {(place.x, place.y): cell.symbol for place, cell in buffer.inside()}
@@ -150,7 +153,7 @@ async def _frame(screen: Ainb) -> list[str]:
         if "tokens" in lines[0]:
             return lines
         if time.monotonic() > end:
-            raise SystemExit(f"the screen of burndown showed no usage within {PATIENCE:g} s")
+            raise SystemExit(f"the screen of burndown showed no usage within {SCREEN_TIMEOUT:g} s")
         await asyncio.sleep(0.02)
 
 

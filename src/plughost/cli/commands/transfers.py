@@ -1,4 +1,4 @@
-"""`plughost push` and `plughost pull`: packages to and from registries."""
+"""`plughost push` and `plughost pull`: transfers packages to and from registries."""
 
 from __future__ import annotations
 

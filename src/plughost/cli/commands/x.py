@@ -1,4 +1,4 @@
-"""`plughost x`: a command line of a plugin, as if it were a program."""
+"""`plughost x`: runs a plugin's command line as if it were a program."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def x(root: Path | None, words: tuple[str, ...], target: targets.Target) -> None
     plughost x --root dist/plugins usage --help
     """
     notes: list[str] = []
-    """Told only if the command fails before the plugin answers: otherwise stderr is the plugin's."""
+    """Printed only if the command fails before the plugin answers: otherwise stderr is the plugin's."""
     try:
         specs, rest = plugin_roots.take(root, words, target, notes.append)
         namespace, *argv = rest
@@ -51,7 +51,7 @@ def x(root: Path | None, words: tuple[str, ...], target: targets.Target) -> None
 
 
 def _exit_code(code: int) -> int:
-    """As the system keeps it: its last eight bits, but no failure becomes a success by that."""
+    """The exit code as the system keeps it, its last eight bits, except that a failure never becomes 0."""
     return code & 0xFF or (1 if code else 0)
 
 
@@ -60,7 +60,7 @@ async def _dispatch(
 ) -> CliResult:
     async with Host(max_grace=interrupt.ONE_SHOT_GRACE) as host:
         plugin = await host.add(chosen)
-        # Whom it may need, publishers and those whose actions it invokes; nobody waits for them.
+        # Plugins that it may need, as publishers or for their actions; their start is not awaited.
         neighbours = [spec for spec in specs if spec is not chosen and spec.contract == chosen.contract]
         others = [asyncio.create_task(_add(host, spec, notes)) for spec in neighbours]
         try:

@@ -1,4 +1,5 @@
-"""A build command, told as it runs, and which files are its own."""
+"""The build command of `plughost dev`: runs it, shows its output, and tells its outputs from source
+changes."""
 
 from __future__ import annotations
 
@@ -14,22 +15,22 @@ from plughost.engine.channel import CHUNK
 from plughost.engine.stderr import StderrTail
 
 OUTPUTS = ("bin", "build", "dist", "out", "target")
-"""Folders that builds write to, at the top of the plugin's own."""
+"""Folders at the top of the plugin's own that builds write to."""
 
 
 class Build:
-    """A command of the developer's own, so a shell runs it."""
+    """A build command of the developer, run by a shell."""
 
     def __init__(self, command: str, folder: Path, screen: DevOutput) -> None:
         self._command = command
         self._folder = folder
         self._screen = screen
-        self._made: set[str] = set()
-        """What it writes, which is not taken for a change."""
+        self._outputs: set[str] = set()
+        """The files that the build writes, which do not count as changes."""
         self._suspected: list[str] = []
 
     async def run(self) -> bool:
-        """Whether it went well."""
+        """Runs the build; returns whether it succeeded."""
         start = time.monotonic()
         self._screen.show("building", f"building: {self._command}", command=self._command)
         process = await asyncio.create_subprocess_shell(
@@ -42,10 +43,10 @@ class Build:
         )
         assert process.stdout is not None
         try:
-            said = StderrTail(hidden=self._screen.hidden)
+            tail = StderrTail(hidden=self._screen.redactor)
             while data := await process.stdout.read(CHUNK):
-                self._tell(said.feed(data))
-            self._tell([said.rest()] if said.rest() else [])
+                self._show_output(tail.feed(data))
+            self._show_output([tail.rest()] if tail.rest() else [])
             code = await process.wait()
         finally:
             _end(process)
@@ -55,24 +56,25 @@ class Build:
         self._screen.show("built", f"{how} ({seconds:.1f} s)", exit_code=code, seconds=seconds)
         return code == 0
 
-    def _tell(self, lines: list[str]) -> None:
+    def _show_output(self, lines: list[str]) -> None:
         for line in lines:
             self._screen.show("build_output", f"  {line}", line=line)
 
     def others(self, before: Look, after: Look) -> list[str]:
-        """What somebody else has changed during the build, as far as can be told: a file that is new, or that
-        two builds in a row have changed, is the build's own."""
+        """The files that somebody else changed during the build, as far as can be known: a new file, or one
+        that two builds in a row have changed, counts as an output of the build."""
         found = self.only_sources(changed(before, after))
-        self._made.update(path for path in found if path not in before or path in self._suspected)
+        self._outputs.update(path for path in found if path not in before or path in self._suspected)
         self._suspected = self.only_sources(found)
         return self._suspected
 
     def only_sources(self, paths: list[str]) -> list[str]:
-        return [path for path in paths if path not in self._made and path.split(os.sep)[0] not in OUTPUTS]
+        """The paths that are not outputs of the build."""
+        return [path for path in paths if path not in self._outputs and path.split(os.sep)[0] not in OUTPUTS]
 
 
 def _end(process: asyncio.subprocess.Process) -> None:
-    """With everything that it has started, if that is still there."""
+    """Kills the build and everything it started that is still running."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Which files of a folder have changed: found by looking, which works on every file system."""
+"""The file watcher of `plughost dev`: polls a folder for changes, which works on every file system."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 MOST = 10_000
-"""Files that are looked at, and folders; a plugin's folder that holds more is not all source."""
+"""Maximum number of files that are watched, and of folders; a plugin folder with more is not all source."""
 IGNORED = ("__pycache__", "node_modules", "target", "*.pyc", "*.swp", "*.tmp", "*~", "*.log", ".*")
 
 Look = dict[str, tuple[int, int, int, int]]
-"""By path: when content and mode last changed, the size, and the mode, since such clocks are coarse."""
+"""By path: mtime, ctime, size and mode. Size and mode are needed since file clocks are coarse."""
 
 
 def look(folder: Path, ignored: Collection[str] = ()) -> Look:
-    """The files below a folder as they are now."""
+    """The state of the files below a folder."""
     seen: Look = {}
     for path in itertools.islice(_files(str(folder), (*IGNORED, *ignored)), MOST):
         try:
@@ -47,5 +47,5 @@ def _files(folder: str, ignored: Collection[str]) -> Iterator[str]:
 
 
 def changed(before: Look, after: Look) -> list[str]:
-    """What is new, gone or other than before."""
+    """The paths that are new, removed or changed."""
     return sorted(path for path in before | after if before.get(path) != after.get(path))

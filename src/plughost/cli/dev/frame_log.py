@@ -1,4 +1,4 @@
-"""Frames as they go by: which way, what they are, how large, and how long an answer took."""
+"""The frame log of `plughost dev`: direction, method, size and response time of each frame."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from plughost.testing.frame_splitter import FrameSplitter, UnreadableTraffic, id
 from plughost.wire.framing import HEAD, Frame, FrameError
 
 SHOWN = 500
-"""Bytes of a frame for people."""
+"""Bytes of a frame that are shown to people."""
 WHOLE = 64 << 10
-"""A larger frame is not shown whole to programs either."""
+"""Bytes of the largest frame that is shown whole to programs."""
 MOST_OPEN = 10_000
 ARROWS: dict[Way, str] = {"out": "→", "in": "←"}
 
 
 class FrameLog:
-    """A tap: `Host(tap=Wires(screen))`."""
+    """A tap that shows frames: `Host(tap=FrameLog(screen))`."""
 
     def __init__(self, screen: DevOutput) -> None:
         self._screen = screen
 
     def __call__(self, origin: Origin) -> Listener:
-        apart = FrameSplitter(origin.framing)
+        splitter = FrameSplitter(origin.framing)
         asked: dict[tuple[Way, Any], tuple[float, str]] = {}
 
         def listen(way: Way, data: bytes) -> None:
             now = time.monotonic()
-            for frame in apart.feed(way, data):
+            for frame in splitter.feed(way, data):
                 if isinstance(frame, FrameError):
                     self._broken(origin, way, frame)
                 else:
@@ -55,8 +55,8 @@ class FrameLog:
         now: float,
         asked: dict[tuple[Way, Any], tuple[float, str]],
     ) -> None:
-        said = value(frame) if len(frame) <= WHOLE else _outline(frame)
-        number, method = id_of(said), method_of(said)
+        decoded = value(frame) if len(frame) <= WHOLE else _outline(frame)
+        number, method = id_of(decoded), method_of(decoded)
         took = None
         if method is not None:
             if number is not None and len(asked) < MOST_OPEN:
@@ -71,7 +71,7 @@ class FrameLog:
             f"{len(frame)} B",
             f"{took:.1f} ms" if took is not None else "",
         ]
-        whole = said is not UnreadableTraffic and len(frame) <= WHOLE
+        whole = decoded is not UnreadableTraffic and len(frame) <= WHOLE
         self._screen.show(
             "frame",
             " ".join(filter(None, about)),
@@ -83,23 +83,23 @@ class FrameLog:
             id=number,
             size=len(frame),
             ms=took,
-            **({"frame": said} if whole else {"text": shorten(frame)}),
+            **({"frame": decoded} if whole else {"text": shorten(frame)}),
         )
 
 
 def shorten(text: Frame) -> TruncatedText:
-    """The beginning."""
+    """The beginning of a frame, for people."""
     return head_of_bytes(text, SHOWN)
 
 
 def readable(json: bytes | msgspec.Raw) -> Any:
-    """The value; when it cannot be read or is large, how its text begins."""
-    said = value(bytes(json)) if len(bytes(json)) <= WHOLE else UnreadableTraffic
-    return shorten(bytes(json)) if said is UnreadableTraffic else said
+    """The decoded value; the beginning of the text when it is not JSON or too large."""
+    decoded = value(bytes(json)) if len(bytes(json)) <= WHOLE else UnreadableTraffic
+    return shorten(bytes(json)) if decoded is UnreadableTraffic else decoded
 
 
 def _outline(frame: Frame) -> Any:
-    """Of a large frame only what tells which it is."""
+    """The small members of a large frame, which identify it."""
     try:
         members = msgspec.json.decode(frame, type=dict[str, msgspec.Raw])
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Numbers on the command line."""
+"""Number types for command line options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 
 class NumberRange(click.FloatRange):
-    """A number in a range: NaN is in every one that the library knows."""
+    """A finite number in a range; click's own type accepts NaN in every range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)

@@ -1,4 +1,4 @@
-"""Plugins of a root or of one folder, for commands that look for a plugin by what it offers."""
+"""The option --root: the plugins of a root folder, for commands that find a plugin by what it provides."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ option: Callable[[Any], Any] = click.option(
 
 
 def take(
-    root: Path | None, words: Sequence[str], target: Target, told: Callable[[str], object] = output.say
+    root: Path | None, words: Sequence[str], target: Target, warn: Callable[[str], object] = output.say
 ) -> tuple[list[PluginSpec], Sequence[str]]:
-    """The plugins meant, and the words that are left: `--root DIR`, a plugin folder as the first word, or
-    those of the file that was named.
+    """The plugins meant, and the remaining words: `--root DIR`, a plugin folder as the first word, or the
+    plugins of the named configuration file.
 
-    A folder is told by a slash in it, so that a namespace is never taken for one. `told` hears of the plugins
-    that are left out.
+    A folder must contain a slash, so that a namespace is never taken for one. `warn` is called with a message
+    for each plugin that is left out.
     """
     if root is None and len(words) > 1 and "/" in words[0] and _is_plugin(Path(words[0])):
         return [target.adjusted(target.in_folder(Path(words[0])))], words[1:]
@@ -40,22 +40,23 @@ def take(
     if (target.env or target.grants) and len(found.specs) > 1:
         raise click.UsageError("--env and --grant are for one plugin, not for all of a root: name its folder")
     for problem in found.problems:
-        told(f"left out: {problem}")
+        warn(f"left out: {problem}")
     return [target.adjusted(spec) for spec in found.specs], words
 
 
 def find_provider(
-    specs: Sequence[PluginSpec], kind: str, word: str, told: Callable[[str], object] = output.say
+    specs: Sequence[PluginSpec], kind: str, word: str, warn: Callable[[str], object] = output.say
 ) -> PluginSpec | None:
-    """The plugin that offers `word`; of several the first by name, with a warning."""
+    """The plugin that provides `word`; of several the first by name, with a warning."""
     found = [spec for spec in specs if word in get_contract(spec.contract).bind(spec).provides.get(kind, ())]
     if len(found) > 1:
         others = ", ".join(spec.name for spec in found[1:])
-        told(f"{word!r} is offered by {found[0].name}, which is taken, and by {others}")
+        warn(f"{word!r} is offered by {found[0].name}, which is taken, and by {others}")
     return found[0] if found else None
 
 
 def offered(specs: Sequence[PluginSpec], kind: str) -> list[str]:
+    """Everything of a kind that the plugins provide, sorted."""
     return sorted(
         {word for spec in specs for word in get_contract(spec.contract).bind(spec).provides.get(kind, ())}
     )

@@ -1,4 +1,4 @@
-"""`--record` and `--redact`: what went over the wires, kept in a file."""
+"""The options --record and --redact: record the traffic of plugins in a file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from plughost.engine.tap import Tap
 
 
 def options(function: Callable[..., None]) -> Callable[..., None]:
-    """The same for every command that starts plugins: it gets a `recording`."""
+    """A decorator that adds the options; the command gets a `recording`."""
 
     @functools.wraps(function)
     def command(record: Path | None, redact: tuple[str, ...], **given: Any) -> None:
@@ -37,7 +37,7 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 class TrafficRecording:
-    """What is to be recorded, if anything is."""
+    """The recording that the options ask for, if any."""
 
     def __init__(self, path: Path | None, redact: tuple[str, ...]) -> None:
         self._path = path
@@ -45,7 +45,8 @@ class TrafficRecording:
 
     @contextmanager
     def tap(self) -> Iterator[Tap | None]:
-        """For a host. Saved at the end, whatever the end is: a failure is what one wants to look at."""
+        """A tap for a host. The traffic is saved at the end, also after a failure: that is what one wants to
+        see."""
         if self._path is None:
             yield None
             return

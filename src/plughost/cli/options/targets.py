@@ -1,4 +1,4 @@
-"""Which plugin the user means: a name from plughost.toml, a folder, or a bare command."""
+"""The options that select a plugin: a name from plughost.toml, a folder, or a bare command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Command = Callable[..., None]
 def _absolute_from_environment(
     context: click.Context, option: click.Parameter, file: Path | None
 ) -> Path | None:
-    """A variable stays set wherever its user goes: there, a relative path would name a stranger's file."""
+    """Refuses a relative $PLUGHOST_CONFIG: in another working folder it would name a stranger's file."""
     from_environment = context.get_parameter_source(option.name or "") is ParameterSource.ENVIRONMENT
     if file is not None and from_environment and not file.is_absolute():
         raise click.UsageError(f"$PLUGHOST_CONFIG is {str(file)!r}; it must be an absolute path")
@@ -70,31 +70,30 @@ _CONFINING = {
 
 
 def options(function: Command) -> Command:
-    """The options that choose and adjust a target, the same for every command: it gets a `target`."""
-    return _giving_target(function, {**_CHOOSING, **_CONFINING})
+    """A decorator that adds the options to select and adjust a plugin; the command gets a `target`."""
+    return _with_target(function, {**_CHOOSING, **_CONFINING})
 
 
 def adjusting(function: Command) -> Command:
-    """The options that grant and confine, for a command that takes the folder of a plugin by itself."""
-    return _giving_target(
-        function, {name: _CHOOSING[name] for name in ("file", "grants", "env")} | _CONFINING
-    )
+    """A decorator that adds only the options to grant and sandbox, for a command with its own folder
+    argument."""
+    return _with_target(function, {name: _CHOOSING[name] for name in ("file", "grants", "env")} | _CONFINING)
 
 
-def _giving_target(function: Command, offered: Mapping[str, Callable[[Command], Command]]) -> Command:
+def _with_target(function: Command, offered: Mapping[str, Callable[[Command], Command]]) -> Command:
     @functools.wraps(function)
-    def gathered(**given: Any) -> None:
-        told = {name: given.pop(name) for name in offered}
-        function(target=Target(**told, bare=click.get_current_context().obj or ()), **given)
+    def command_with_target(**given: Any) -> None:
+        values = {name: given.pop(name) for name in offered}
+        function(target=Target(**values, bare=click.get_current_context().obj or ()), **given)
 
-    command: Command = gathered
+    command: Command = command_with_target
     for option in reversed([*offered.values()]):
         command = option(command)
     return command
 
 
 class Target(msgspec.Struct):
-    """The options above, before they are known to make sense."""
+    """The values of these options, not yet validated."""
 
     file: Path | None = None
     contract: str | None = None
@@ -108,7 +107,7 @@ class Target(msgspec.Struct):
     bare: Sequence[str] = ()
 
     def take(self, words: Sequence[str]) -> tuple[PluginSpec, Sequence[str]]:
-        """The plugin meant, and the words that are left for the command itself."""
+        """The selected plugin, and the remaining words for the command itself."""
         if self.bare:
             return self.adjusted(self._bare_spec()), words
         if self.contract is not None:
@@ -118,7 +117,7 @@ class Target(msgspec.Struct):
         return self.adjusted(self._named(words[0])), words[1:]
 
     def all(self, words: Sequence[str]) -> list[PluginSpec]:
-        """Every plugin named, or with no name every one that the file binds."""
+        """Every plugin named, or without names every plugin in the file."""
         if self.bare:
             spec, rest = self.take(words)
             if rest:
@@ -148,7 +147,7 @@ class Target(msgspec.Struct):
         return specs[word]
 
     def in_folder(self, folder: Path) -> PluginSpec:
-        """The plugin that the named file binds in that folder, or else the one that the folder is."""
+        """The plugin that the named file binds to that folder, or else the one that the folder contains."""
         place = str(folder.resolve())
         bound = {} if self.file is None else config.load(self.file)
         return next((spec for spec in bound.values() if spec.cwd == place), None) or config.load_folder(
@@ -156,7 +155,7 @@ class Target(msgspec.Struct):
         )
 
     def _file_specs(self) -> dict[str, PluginSpec]:
-        """Of the file that was named; else of the one here, which may have come with a plugin."""
+        """The plugins of the named file; otherwise of the file here, which may have come with a plugin."""
         if self.file is not None:
             return config.load(self.file)
         path = Path(config.FILE)
@@ -165,10 +164,10 @@ class Target(msgspec.Struct):
         return config.load_found(path)
 
     def adjusted(self, spec: PluginSpec) -> PluginSpec:
-        """As the command line says, beside what it is anyhow."""
+        """The spec, changed as the command line says."""
         env = {**spec.env, **dict(pair("--env", "K=V", word) for word in self.env)}
-        said_nothing = tuple(spec.grants) == get_contract(spec.contract).default_grants
-        given = [] if self.grants and said_nothing else list(spec.grants)
+        has_default_grants = tuple(spec.grants) == get_contract(spec.contract).default_grants
+        given = [] if self.grants and has_default_grants else list(spec.grants)
         grants = [*dict.fromkeys((*given, *self.grants))]
         limits = dict(pair("--limit", "NAME=AMOUNT", word) for word in self.limit)
         return msgspec.structs.replace(
@@ -189,7 +188,7 @@ class Target(msgspec.Struct):
         return parse.parse_access(allow, os.getcwd())
 
     def source(self) -> GrantSource:
-        """Which words were said on the command line."""
+        """Which parts of the configuration come from the command line."""
         from plughost.sandbox.explain.report import GrantSource
 
         return GrantSource(
@@ -202,7 +201,7 @@ class Target(msgspec.Struct):
 
 
 def pair(option: str, form: str, word: str) -> tuple[str, str]:
-    """A word such as NAME=VALUE, in its two parts."""
+    """Splits a word such as NAME=VALUE."""
     name, equals, value = word.partition("=")
     if not equals or not name:
         raise click.UsageError(f"{option} takes {form}, not {word!r}")

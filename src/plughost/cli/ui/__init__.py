@@ -1,1 +1,1 @@
-"""What the command line shows: the only way to stdout and stderr, tables, progress."""
+"""The output of the command line: the only code that writes to stdout and stderr, tables, progress bars."""

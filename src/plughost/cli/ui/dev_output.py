@@ -1,4 +1,4 @@
-"""What `plughost dev` shows: lines for people, or one JSON document per line."""
+"""The output of `plughost dev`: lines for people, or one JSON document per line."""
 
 from __future__ import annotations
 
@@ -13,46 +13,47 @@ from plughost.cli.ui.line_writer import LineWriter
 from plughost.errors import PluginError
 
 SHORTEST = 6
-"""Of a variable's value that is hidden: a shorter one would be found in the middle of words."""
+"""Minimum length of a redacted value: a shorter one would be found in the middle of words."""
 
 
 class DevOutput:
-    """Everything that is shown goes through here, so that no value of a plugin's variables and nothing that a
-    terminal would obey gets past it."""
+    """Writes all output of `plughost dev`, so that values of the plugin's environment are redacted and
+    terminal control characters escaped."""
 
-    def __init__(self, teller: LineWriter, *, as_json: bool) -> None:
-        self._teller = teller
+    def __init__(self, writer: LineWriter, *, as_json: bool) -> None:
+        self._writer = writer
         self._as_json = as_json
-        self.hidden = Redactor()
-        """What is not shown. Who cuts texts before they come here hides it in them first."""
+        self.redactor = Redactor()
+        """Redacts secrets. Code that truncates text before it comes here must redact it first."""
 
     def hide(self, env: Mapping[str, str]) -> None:
-        """Show none of these values from now on, nor a line of one, however a plugin spells it."""
-        self.hidden.add(value for value in env.values() if len(value) >= SHORTEST)
+        """Redacts these values from now on, and each line of one, in every spelling."""
+        self.redactor.add(value for value in env.values() if len(value) >= SHORTEST)
 
     def show(self, kind: str, words: str, *more: TruncatedText, **fields: Any) -> None:
-        """`words` for people, of several lines or one, and what a plugin said; `fields` for programs."""
+        """Shows `words`, of one or more lines, and quoted text of the plugin to people; `fields` to
+        programs."""
         if self._as_json:
-            self._teller.tell(self._document({"event": kind, "at": time.time()}, fields))
+            self._writer.tell(self._document({"event": kind, "at": time.time()}, fields))
         else:
-            said = " ".join([self.hidden.redact(words), *map(self._one_line, more)])
-            first, *others = said.split("\n")
+            text = " ".join([self.redactor.redact(words), *map(self._one_line, more)])
+            first, *others = text.split("\n")
             lines = (f"{_clock()} {first}", *(f"             {line}" for line in others))
-            self._teller.tell(output.text_lines(*lines))
+            self._writer.tell(output.text_lines(*lines))
 
     def error(self, error: PluginError) -> None:
         self.show("error", f"! {error.explain()}", error=error.report())
 
-    def _one_line(self, said: TruncatedText) -> str:
-        return self.hidden.redact_truncated(said).rstrip("\r").replace("\n", "\\n")
+    def _one_line(self, text: TruncatedText) -> str:
+        return self.redactor.redact_truncated(text).rstrip("\r").replace("\n", "\\n")
 
     def _document(self, head: dict[str, Any], fields: dict[str, Any]) -> output.Line:
         try:
             shown = {
-                name: self.hidden.redact_truncated(said)
-                if isinstance(said, TruncatedText)
-                else self.hidden.redact_json(said)
-                for name, said in fields.items()
+                name: self.redactor.redact_truncated(value)
+                if isinstance(value, TruncatedText)
+                else self.redactor.redact_json(value)
+                for name, value in fields.items()
             }
             return output.json_line({**head, **shown})
         except RecursionError:

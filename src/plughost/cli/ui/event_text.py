@@ -1,4 +1,4 @@
-"""Events in words, for people."""
+"""Host events as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from plughost.events import Dropped, Event, Exited, Linted, Logged, Notified, Sp
 
 
 def event_text(event: Event) -> list[str]:
-    """What happened on one line, and on further ones the plugin's last words."""
+    """The event on one line, and the last lines of the plugin's stderr on further ones."""
     if isinstance(event, Exited):
         how = "ended" if event.expected else "died"
         tail = [f"    {line}" for line in event.stderr_tail.splitlines()]

@@ -1,4 +1,4 @@
-"""An explanation as tables for people."""
+"""The tables of `plughost explain`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ SIZES = ("memory", "file_size", "scratch")
 
 
 def show(found: Explanation) -> None:
+    """Prints an explanation as tables."""
     would = "" if found.problem is None else "would be "
     _table(
         "",

@@ -1,4 +1,4 @@
-"""Lines for somebody who may not read them: a thread writes, and nobody waits for it."""
+"""A non-blocking line writer: a thread writes, so that a reader that does not read blocks nobody."""
 
 from __future__ import annotations
 
@@ -12,37 +12,38 @@ from collections.abc import Callable
 from plughost.cli.ui.output import Line
 
 MOST = 10_000
-"""Lines that wait; further ones are left out."""
-PATIENCE = 1.0
-"""For what is still to be written at the end."""
+"""Maximum number of queued lines; further ones are dropped."""
+FLUSH_TIMEOUT = 1.0
+"""Seconds to flush the queue at the end."""
 
 
 class LineWriter:
-    """Writes lines to a descriptor. `on_broken` is told once when that is no longer possible."""
+    """Writes lines to a descriptor. `on_broken` is called once when that is no longer possible."""
 
     def __init__(self, descriptor: int, on_broken: Callable[[], object]) -> None:
         self._descriptor = descriptor
         self._on_broken = on_broken
         self._lines: queue.Queue[bytes | None] = queue.Queue(MOST)
         self.problem: str | None = None
-        # At the end of the program a blocked write is not waited for: no lock of Python's is held in it.
+        # A daemon thread: a blocked write does not delay the exit, and it holds no lock of the interpreter.
         self._thread = threading.Thread(target=self._write, name="plughost-teller", daemon=True)
         self._thread.start()
         threading.Thread(target=self._watch, name="plughost-watcher", daemon=True).start()
 
     def tell(self, line: Line) -> None:
+        """Queues a line; drops it when the queue is full."""
         try:
             self._lines.put_nowait(line + b"\n")
         except queue.Full:
-            pass  # whoever does not read misses something
+            pass  # a reader that does not read loses lines
 
     def finish(self) -> bool:
-        """Whether everything was written in the time there is."""
+        """Flushes the queue; False when not everything was written in time."""
         try:
-            self._lines.put(None, timeout=PATIENCE)
+            self._lines.put(None, timeout=FLUSH_TIMEOUT)
         except queue.Full:
             return False
-        self._thread.join(PATIENCE)
+        self._thread.join(FLUSH_TIMEOUT)
         return self.problem is None and not self._thread.is_alive()
 
     def _write(self) -> None:
@@ -55,7 +56,7 @@ class LineWriter:
                 return
 
     def _watch(self) -> None:
-        """Until the reader has gone, also when there is nothing to tell it."""
+        """Waits until the reader has closed the pipe, also when there is nothing to write."""
         poll = select.poll()
         poll.register(self._descriptor, 0)
         poll.poll()

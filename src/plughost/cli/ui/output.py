@@ -1,9 +1,9 @@
-"""The command line's only way out to stdout and stderr: nothing that a terminal would obey gets past it.
+r"""All output of the command line to stdout and stderr, with terminal control characters escaped.
 
-Text is escaped here, whoever said it: names, messages, paths, log lines, words of the command line. One
-string is one line, so that nobody can write lines that look like the host's. JSON gets \\u escapes, which
-mean the same. Styles are made here from plain text; no markup is read. A test makes sure that the rest of
-`cli/` has no other way to write.
+Text is escaped here, wherever it comes from: names, messages, paths, log lines, arguments. One string is one
+line, so that nobody can forge lines that look like the host's. JSON gets \u escapes, which mean the same.
+Styles are applied here to plain text; no markup is interpreted. A test makes sure that the rest of `cli/` has
+no other way to write.
 """
 
 from __future__ import annotations
@@ -24,30 +24,31 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 Line = NewType("Line", bytes)
-"""Safe for a terminal, without its last newline: what `text_lines` and `json_line` make, and nobody else."""
+"""Bytes that are safe for a terminal, without the last newline: only `text_lines` and `json_line` make
+them."""
 
 
 class Styled(NamedTuple):
-    """Plain text in a style of ours, such as `bold` or `red`."""
+    """Plain text with a style, such as `bold` or `red`."""
 
     text: str
     style: str
 
 
 Cell = str | Styled | Sequence[str | Styled]
-"""One line of a table's cell, or several."""
+"""A table cell of one line, or of several."""
 
 
 # Text and JSON, made safe
 
 
 def text_lines(*lines: str) -> Line:
-    """Each string becomes one line; a newline in it is shown, not obeyed."""
+    """Escapes text: each string becomes one line, with newlines in it escaped too."""
     return Line("\n".join(map(escape_controls, lines)).encode(errors="backslashreplace"))
 
 
 def json_line(document: Any) -> Line:
-    """One JSON document on one line; a Raw one as the plugin wrote it, but for escapes."""
+    """Encodes one JSON document on one line; a Raw one stays as the plugin wrote it, except for escapes."""
     return Line(escape_json_controls(encoded_json(document)))
 
 
@@ -55,20 +56,20 @@ def json_line(document: Any) -> Line:
 
 
 def answer(document: Any) -> None:
-    """One JSON document on stdout."""
+    """Prints one JSON document to stdout."""
     data = json_line(document) + b"\n"
     try:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     except OSError as error:
         _give_up(sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):  # whoever read it has seen enough
+        if isinstance(error, BrokenPipeError):  # the reader closed the pipe, as `head` does
             raise SystemExit(141) from None
         raise
 
 
 def write(stream: BinaryIO, data: bytes) -> None:
-    """A plugin's own output for a program that reads it: bytes as they are. A terminal gets them as text."""
+    """Writes a plugin's own output: unchanged bytes to a program, escaped text to a terminal."""
     if stream.isatty():
         lines = data.decode(errors="backslashreplace").split("\n")
         data = text_lines(*(line.removesuffix("\r") for line in lines))
@@ -82,20 +83,21 @@ def terminal() -> Callable[[bytes], None] | None:
 
 
 def print_line(*lines: str) -> None:
-    """Lines for people that are an answer, and so go to stdout."""
+    """Prints lines to stdout, for a result."""
     _write(sys.stdout.buffer, text_lines(*lines) + b"\n")
 
 
 def say(*lines: str) -> None:
-    """Lines for people on stderr."""
+    """Prints lines to stderr, for people."""
     try:
         print(text_lines(*lines).decode(), file=sys.stderr, flush=True)
-    except OSError as error:  # nobody is left to tell but by the exit code
+    except OSError as error:  # only the exit code is left to report it
         _give_up(sys.stderr.fileno())
         raise SystemExit(3) from error
 
 
 def failure(error: PluginError, *, as_json: bool) -> None:
+    """Prints an error: as JSON to stdout, or as lines to stderr."""
     if as_json:
         answer({"error": error.report()})
     else:
@@ -103,7 +105,7 @@ def failure(error: PluginError, *, as_json: bool) -> None:
 
 
 def usage(error: click.ClickException) -> None:
-    """What was wrong on the command line, as click words it."""
+    """Prints a usage error, as click formats it."""
     lines: list[str] = []
     if isinstance(error, click.UsageError) and error.ctx is not None:
         lines += error.ctx.get_usage().split("\n")
@@ -113,7 +115,7 @@ def usage(error: click.ClickException) -> None:
 
 
 def table(rows: Iterable[Sequence[Cell]], heads: Sequence[str] = (), *, title: str = "") -> None:
-    """A table on stdout; nothing when it has no rows."""
+    """Prints a table to stdout; nothing when it has no rows."""
     listed = list(rows)
     if not listed:
         return
@@ -126,7 +128,7 @@ def table(rows: Iterable[Sequence[Cell]], heads: Sequence[str] = (), *, title: s
         whole = max(map(len, head.split()), default=None)
         shown.add_column(
             Text(escape_controls(head)), overflow="fold", min_width=whole
-        )  # what is cut names nothing
+        )  # a truncated heading is useless
     for row in listed:
         shown.add_row(*(Text("\n").join(map(_text, _lines(cell))) for cell in row))
     with console.capture() as rendered:
@@ -137,7 +139,7 @@ def table(rows: Iterable[Sequence[Cell]], heads: Sequence[str] = (), *, title: s
 
 
 def progress_bar(label: str, stream: TextIO) -> Progress:
-    """For bytes that are on their way, drawn on `stream`; gone when it is stopped."""
+    """A progress bar for a transfer of bytes, drawn on `stream`, and erased when it stops."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     return Progress(
@@ -153,7 +155,7 @@ def progress_bar(label: str, stream: TextIO) -> Progress:
 
 
 def errors() -> TextIO:
-    """stderr, for what is drawn there."""
+    """The stderr stream, for progress bars."""
     return sys.stderr
 
 
@@ -161,7 +163,7 @@ def errors() -> TextIO:
 
 
 class _Guarded:
-    """A text stream through which only safe text goes: for click, tracebacks, warnings and logging."""
+    """A text stream that escapes everything written to it: for click, tracebacks, warnings and logging."""
 
     def __init__(self, stream: TextIO) -> None:
         self.guarded = stream
@@ -179,7 +181,7 @@ class _Guarded:
 
 
 def guard_streams() -> None:
-    """Whatever is written to sys.stdout and sys.stderr from now on, by whomever, is escaped."""
+    """Escapes everything that is written to sys.stdout and sys.stderr from now on, by any code."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, _Guarded):
@@ -217,5 +219,5 @@ def _write(stream: BinaryIO, data: bytes) -> None:
 
 
 def _give_up(descriptor: int) -> None:
-    """What is still buffered must not fail once more when the interpreter ends."""
+    """Redirects the stream to /dev/null, so that buffered data does not fail again at interpreter exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)

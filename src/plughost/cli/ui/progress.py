@@ -1,4 +1,4 @@
-"""A bar for work that takes longer than a second, where somebody can see it."""
+"""A progress bar for work that takes longer than a second, shown on a terminal only."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from plughost.cli.ui import output
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-PATIENCE = 1.0
+SHOW_AFTER = 1.0
 
 
 class ProgressBar:
-    """Told how many bytes of how many have moved; gone when the work is done."""
+    """A progress callback, called with the bytes done and the total; the bar is erased at the end."""
 
     def __init__(
         self, label: str, stream: TextIO | None = None, now: Callable[[], float] = time.monotonic
@@ -31,7 +31,7 @@ class ProgressBar:
         return self
 
     def __call__(self, done: int, total: int) -> None:
-        if self._shown is None and self._now() - self._begin >= PATIENCE and self._stream.isatty():
+        if self._shown is None and self._now() - self._begin >= SHOW_AFTER and self._stream.isatty():
             self._shown = self._show(total)
         if self._shown is not None:
             progress, task = self._shown

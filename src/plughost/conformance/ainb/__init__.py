@@ -1,4 +1,4 @@
-"""The axes of ainb plugins, in the order of the contract."""
+"""The conformance axes of ainb plugins, in the order of the contract."""
 
 from __future__ import annotations
 

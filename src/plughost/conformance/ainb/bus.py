@@ -1,4 +1,4 @@
-"""The snapshot bus: what it hears, what it publishes, and in which pieces."""
+"""The axes of the snapshot bus: events that the plugin receives, snapshots and chunks that it publishes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from plughost.conformance.ainb.hosted_plugin import hosted, quiet, stir_scene, stir_stub
-from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, manifest_of, stubbed
+from plughost.conformance.ainb.hosted_plugin import exercise_hosted, exercise_stub, hosted, wait_until_quiet
+from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, manifest_of, open_stub
 from plughost.conformance.axis import Axis, Failed, Skipped, require
 from plughost.conformance.jsonrpc_client import Message, params_of
 from plughost.conformance.plugin_under_test import PluginUnderTest
@@ -18,28 +18,29 @@ from plughost.permissions.capabilities import allows
 
 PUBLISH = "host/snapshot/publish"
 SESSIONS = "sessions."
-"""Topics with this wire version of ours; others have their own."""
+"""The prefix of the topics that use our chunk wire version; other topics have their own."""
 MANY = 200
 ODD_PAYLOADS: tuple[Any, ...] = ("", "AAEC/w==", [0, 255, 1], "gA==", "bm90IG1zZ3BhY2s=")
-"""Nothing, bytes, bytes in the older form, an empty map, text: none of them what it expects."""
+"""Payloads that the plugin does not expect: empty, bytes, bytes in the older form, an empty map, text."""
 LARGEST = int(2.7 * (1 << 20)) + (64 << 10)
 
 
 async def pubsub(subject: PluginUnderTest) -> None:
-    async with stubbed(subject) as host:
+    """Sends odd events and checks what the plugin publishes, with a stub host and in a real host."""
+    async with open_stub(subject) as host:
         await host.init()
-        await stir_stub(subject, host)
+        await exercise_stub(subject, host)
         topics = host.topics()
         for topic in [*topics, "cts.unknown"]:
             for payload in ODD_PAYLOADS:
-                host.tell("plugin/handle_event", {"topic": topic, "payload": payload})
+                host.notify("plugin/handle_event", {"topic": topic, "payload": payload})
         await host.ask(NO_SUCH_METHOD, {})
         await host.drain()
-        require(not host.unasked(), "it answered an event, which is a notification")
-        for message in host.heard:
+        require(not host.unsolicited(), "it answered an event, which is a notification")
+        for message in host.incoming:
             _check_form(message)
     async with hosted(subject) as scene:
-        await quiet(scene)
+        await wait_until_quiet(scene)
         snapshots = scene.host.service("snapshots")
         for topic in topics:
             require(
@@ -74,11 +75,12 @@ def _payload(params: Message) -> bytes:
 
 
 async def chunks(subject: PluginUnderTest) -> None:
+    """Checks the chunks that the plugin publishes on the topics it provides."""
     topics = manifest_of(subject).provides.snapshots
-    async with stubbed(subject) as host:
+    async with open_stub(subject) as host:
         await host.init()
-        await stir_stub(subject, host)
-        published = [params for message in host.told(PUBLISH) if (params := params_of(message))]
+        await exercise_stub(subject, host)
+        published = [params for message in host.received(PUBLISH) if (params := params_of(message))]
     mine = [(params["topic"], _payload(params)) for params in published if params.get("topic") in topics]
     if not mine:
         raise Skipped("it published nothing on the topics it provides; --sample may make it")
@@ -91,13 +93,13 @@ async def chunks(subject: PluginUnderTest) -> None:
             host.service("snapshots").listen(topic, heard[topic].append)
 
     async with hosted(subject, prepare=listen) as scene:
-        await stir_scene(subject, scene, subject.binding.topics)
+        await exercise_hosted(subject, scene, subject.binding.topics)
     for topic, payloads in heard.items():
         check_batches(topic, payloads)
 
 
 def check_batches(topic: str, payloads: list[bytes]) -> None:
-    """All that was published on a topic, in its order."""
+    """Checks everything that was published on a topic, in order."""
     before: Chunk | None = None
     for payload in payloads:
         chunk = _chunk(topic, payload)
@@ -117,7 +119,7 @@ def check_batches(topic: str, payloads: list[bytes]) -> None:
 
 
 def _chunk(topic: str, payload: bytes) -> Chunk | None:
-    """None for what is no chunk: of other topics the contract knows nothing."""
+    """Decodes a chunk; None for other data, which the contract leaves open on other topics."""
     try:
         value = msgspec.msgpack.decode(payload)
     except (ValueError, RecursionError):
@@ -172,13 +174,13 @@ AXES = (
         promise="takes any event, also bytes in the older form and what it cannot read, answers none, and "
         "publishes base64 by notification",
         test=pubsub,
-        spares=_no_bus,
+        skip_reason=_no_bus,
     ),
     Axis(
         name="chunks",
         promise="publishes large data in chunks: numbered from 0, of one published_ns, aggregates only in "
         "the first, the last and only the last final",
         test=chunks,
-        spares=_no_snapshots,
+        skip_reason=_no_snapshots,
     ),
 )

@@ -1,4 +1,4 @@
-"""A root of canaries for a host on trial, and the home that it finds."""
+"""The test fixture for a host under test: a plugin root with canary plugins, and a home folder."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ spawn = "eager"
 
 
 def canaries() -> Path:
-    """Where they are: beside this file in a package, in the tree of the project otherwise."""
+    """The folder of the canary plugins: beside this file in an installed package, otherwise in the source
+    tree."""
     packed = Path(__file__).parent / "canaries"
     return packed if packed.is_dir() else Path(plughost.__file__).parents[2] / "plugins/canaries/ainb"
 
 
 def root(place: Path, names: Iterable[str], *, judging: bool) -> Path:
-    """A folder with those canaries in it."""
+    """Creates a plugin root with the named canaries in it."""
     for name in names:
         (place / name).mkdir(parents=True)
         for file in (name, "manifest.toml"):
             shutil.copy(canaries() / name / file, place / name / file)
-        (place / name / name).chmod(0o755)  # not every installer keeps that
+        (place / name / name).chmod(0o755)  # not every installer keeps the mode
         if judging:
             (place / name / "judge").touch()
     for name in SHARED:
@@ -46,12 +47,12 @@ def root(place: Path, names: Iterable[str], *, judging: bool) -> Path:
 
 
 def add_foreign(place: Path) -> None:
-    """A plugin of another ABI, which a host must leave out."""
+    """Adds a plugin of another ABI version, which a host must skip."""
     _add(place, FOREIGN, _FOREIGN_MANIFEST)
 
 
 def add_unreadable(place: Path) -> None:
-    """A plugin whose manifest cannot be read, beside which a host must load the others."""
+    """Adds a plugin with an unreadable manifest; a host must still load the others."""
     _add(place, UNREADABLE, "[plugin\nname = ")
 
 
@@ -64,7 +65,7 @@ def _add(place: Path, name: str, manifest: str) -> None:
 
 
 def home(place: Path) -> Path:
-    """With a folder of sessions, and ways that lead out of it."""
+    """Creates a home folder with sessions, and with symlinks that lead out of them."""
     sessions = place / AINB_HOME / "sessions"
     (sessions / "folder").mkdir(parents=True)
     (sessions / "hello.txt").write_text("hello\n")
@@ -76,6 +77,6 @@ def home(place: Path) -> Path:
         (place / other).mkdir(parents=True)
         (place / other / "hello.txt").write_text("not for plugins\n")
     for path in (place, *place.rglob("*")):
-        if not path.is_symlink():  # open to every user: a manifest's word may reach no further
+        if not path.is_symlink():  # open to every user: a manifest alone may grant no more
             path.chmod(0o755 if path.is_dir() else 0o644)
     return place

@@ -1,4 +1,4 @@
-"""What it may and may not: capabilities, and the files behind them."""
+"""The axes of permissions: capabilities, and file access through the host."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from plughost.conformance.ainb.hosted_plugin import hosted, stir_scene, stir_stub
-from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, AinbStubHost, bare, manifest_of, stubbed
+from plughost.conformance.ainb.hosted_plugin import exercise_hosted, exercise_stub, hosted
+from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, AinbStubHost, bare, manifest_of, open_stub
 from plughost.conformance.axis import Axis, require
 from plughost.conformance.jsonrpc_client import Message, error, params_of
 from plughost.conformance.plugin_under_test import PluginUnderTest
@@ -26,18 +26,20 @@ OUTSIDE = "outside.jsonl"
 
 
 def _refusing(method: str, params: Any) -> Message:
-    """Nothing was granted."""
+    """Answers as a host that granted nothing."""
     if method.startswith("host/snapshot/"):
         return error(CAPABILITY_DENIED, "capability denied: event_bus")
     return bare(method, params)
 
 
 async def capabilities(subject: PluginUnderTest) -> None:
+    """Checks that the plugin uses only declared capabilities, and survives or refuses when none is
+    granted."""
     declared = {capability.name for capability in manifest_of(subject).capabilities.granted()}
-    async with stubbed(subject) as host:
+    async with open_stub(subject) as host:
         await host.init()
-        await stir_stub(subject, host)
-        for message in host.heard:
+        await exercise_stub(subject, host)
+        for message in host.incoming:
             reverse = subject.contract.reverse.get(message["method"])
             needs = () if reverse is None else reverse.checks or filter(None, [reverse.capability])
             names = set(needs)
@@ -45,21 +47,21 @@ async def capabilities(subject: PluginUnderTest) -> None:
                 not names or names & declared,
                 f"it uses {message['method']}: its manifest must declare {' or '.join(sorted(names))}",
             )
-    async with stubbed(subject, _refusing) as host:
+    async with open_stub(subject, _refusing) as host:
         if await _refuses_init(host):
             require(
                 declared, "it refuses plugin/init, although its manifest declares nothing that was withheld"
             )
-            return  # it cannot do without, and says so: no host that grants nothing gets any further
-        await stir_stub(subject, host)
+            return  # it needs its capabilities and says so: nothing more can be tested without them
+        await exercise_stub(subject, host)
         await host.ask(NO_SUCH_METHOD, {})
     async with hosted(subject, grants=()) as scene:
-        await stir_scene(subject, scene, ())
+        await exercise_hosted(subject, scene, ())
         require(scene.plugin.state == "Running", "it does not run on where it is granted nothing")
 
 
 async def _refuses_init(host: AinbStubHost) -> bool:
-    """Whether it answers plugin/init with an error where nothing is granted."""
+    """Whether the plugin answers plugin/init with an error when nothing is granted."""
     response = await host.ask("plugin/init", host.init_params(granted=()))
     if "result" in response:
         return False
@@ -73,7 +75,8 @@ async def _refuses_init(host: AinbStubHost) -> bool:
 
 
 class StagedFiles(FileService):
-    """A file desk over prepared folders, which answers for the usual ones: the user's own stay unread."""
+    """A file service that serves prepared folders under the usual paths, so that the user's own files stay
+    unread."""
 
     def __init__(self, folder: Path, roots: Mapping[str, str]) -> None:
         self._places = {root: folder / name for name, root in roots.items()}
@@ -97,7 +100,7 @@ class StagedFiles(FileService):
 
 @contextmanager
 def _staged(roots: Mapping[str, str]) -> Iterator[StagedFiles]:
-    """Folders with what a guard must see through."""
+    """Prepares folders with symlinks and a pipe that the file service must refuse."""
     with temporary_folder("plughost-conform-") as name:
         folder = Path(name)
         (folder / OUTSIDE).write_text("not for plugins\n")
@@ -112,28 +115,29 @@ def _staged(roots: Mapping[str, str]) -> Iterator[StagedFiles]:
 
 
 def _roots(subject: PluginUnderTest) -> dict[str, str]:
-    """The folders of its capabilities."""
+    """The folders of the file capabilities that the plugin declares."""
     declared = {capability.name for capability in manifest_of(subject).capabilities.granted()}
     return {name: os.path.expanduser(root) for name, root in usual_roots().items() if name in declared}
 
 
 def _allowed(roots: Mapping[str, str], home: str) -> list[str]:
-    """The same, as a plugin may spell them: AINB_HOME stands for `~/.agents-in-a-box`."""
+    """The same folders in every spelling: AINB_HOME stands for `~/.agents-in-a-box`."""
     moved = [f"{home}/sessions"] if "read_sessions" in roots else []
     return [*roots.values(), *moved]
 
 
 async def files(subject: PluginUnderTest) -> None:
+    """Checks the paths that the plugin requests, and that it survives refused and unreadable files."""
     roots = _roots(subject)
-    async with stubbed(subject) as host:
+    async with open_stub(subject) as host:
         await host.init()
-        await stir_stub(subject, host)
-        for message in [*host.told("host/fs/read_dir"), *host.told("host/fs/read_file")]:
+        await exercise_stub(subject, host)
+        for message in [*host.received("host/fs/read_dir"), *host.received("host/fs/read_file")]:
             _check_path(params_of(message).get("path"), _allowed(roots, host.home))
         await host.ask(NO_SUCH_METHOD, {})
     with _staged(roots) as desk:
         async with hosted(subject, prepare=lambda host: host.provide("fs", desk)) as scene:
-            await stir_scene(subject, scene, subject.binding.topics)
+            await exercise_hosted(subject, scene, subject.binding.topics)
             for path in desk.asked:
                 _check_path(path, _allowed(roots, scene.home))
             require(scene.plugin.state == "Running", "it does not run on after what it was told of files")
@@ -165,6 +169,6 @@ AXES = (
         promise="asks only for absolute paths beneath the folders of its capabilities, and lives on when one "
         "is refused or cannot be read",
         test=files,
-        spares=_no_files,
+        skip_reason=_no_files,
     ),
 )

@@ -1,4 +1,4 @@
-"""Another host on trial: it runs our canaries, which judge it from the inside."""
+"""Conformance of another host: it runs our canary plugins, which test the host from the inside."""
 
 from __future__ import annotations
 
@@ -19,31 +19,32 @@ from plughost.errors import InvalidSpec
 from plughost.sandbox.untrusted_temp_dir import READABLE, temporary_folder
 
 LIMIT = 60.0
-"""Seconds until every canary has its verdict."""
+"""Seconds until every canary must have its verdict."""
 CONFIRMED_AFTER = {("quarantine", "passed"): 18.0, ("render", "skipped"): 2.0}
-"""Seconds for what would contradict a verdict: a plugin's fourth start, which comes after 16 s; a frame."""
+"""Seconds to wait for a contradiction before a verdict is final: a fourth start comes after 16 s; or a
+frame."""
 BESIDE_UNREADABLE = 20.0
-"""Seconds for one canary beside a manifest that cannot be read."""
+"""Seconds for the canary beside a plugin with an unreadable manifest."""
 LAST_WAIT = 20.0
-"""For the host to end once it was asked to."""
+"""Seconds for the host to exit after Ctrl-C."""
 TICK = 0.05
 SHOWN = 12
-"""Lines of the host's own words with a failure."""
+"""Lines of the host's output that are shown with a failure."""
 _NONE = AxisVerdict(axis="", outcome="")
 CLI_WORDS = ("hello wörld", "--flag", "-x")
 SEEN, HIDDEN = "cts-log-error", "cts-log-trace"
 
 
-class HostMessage(msgspec.Struct, frozen=True):
-    """A canary's verdict.json."""
+class CanaryVerdict(msgspec.Struct, frozen=True):
+    """The verdict.json that a canary writes."""
 
     outcome: str
     reason: str = ""
     final: bool = False
 
 
-class SharedFolder(NamedTuple):
-    """Where canaries leave their verdicts: each in its data folder, or else beside its program."""
+class VerdictFiles(NamedTuple):
+    """Finds the canaries' verdicts: each in the canary's data folder, or else beside its program."""
 
     root: Path
     home: Path
@@ -52,26 +53,27 @@ class SharedFolder(NamedTuple):
         data = self.home / canary_root.AINB_HOME / "plugins" / name / "verdict.json"
         return data if data.exists() else self.root / name / "verdict.json"
 
-    def read(self, name: str) -> HostMessage:
+    def read(self, name: str) -> CanaryVerdict:
         try:
-            return msgspec.json.decode(self.file(name).read_bytes(), type=HostMessage)
+            return msgspec.json.decode(self.file(name).read_bytes(), type=CanaryVerdict)
         except (OSError, ValueError):
-            return HostMessage(
+            return CanaryVerdict(
                 "failed", "its canary has no verdict: it was never started, or did not get as far"
             )
 
-    def settled(self, name: str) -> bool:
-        told = self.read(name)
-        if name == "shutdown":  # what it waits for is the end
+    def is_settled(self, name: str) -> bool:
+        """Whether the verdict of a canary is final."""
+        verdict = self.read(name)
+        if name == "shutdown":  # its verdict comes only with the shutdown
             return self.file(name).exists()
-        if (wait := CONFIRMED_AFTER.get((name, told.outcome))) is not None:
+        if (wait := CONFIRMED_AFTER.get((name, verdict.outcome))) is not None:
             return time.time() - self.file(name).stat().st_mtime > wait
-        return told.final
+        return verdict.final
 
 
 class HostTrial:
-    """`host` is its command, with `{root}` where its folder of plugins goes; `cli` is how it runs a command
-    line of a plugin, with `{root}`, `{namespace}` and `{args}`."""
+    """Runs the canaries in another host. `host` is its command, with `{root}` for the plugin root; `cli` is
+    the command to run a plugin's command line, with `{root}`, `{namespace}` and `{args}`."""
 
     def __init__(self, host: str, cli: str | None = None, limit: float | None = None) -> None:
         self._host = _words(host, "--host", ("{root}",))
@@ -79,16 +81,17 @@ class HostTrial:
         self._limit = LIMIT if limit is None else limit
 
     async def run(
-        self, only: Collection[str] = (), told: Callable[[AxisVerdict], None] = lambda verdict: None
+        self, only: Collection[str] = (), on_verdict: Callable[[AxisVerdict], None] = lambda verdict: None
     ) -> ConformanceReport:
+        """Runs the named axes, or all, and returns the report."""
         if unknown := set(only) - set(ORDER):
             raise InvalidSpec(f"no such axis: {', '.join(sorted(unknown))}; known: {', '.join(ORDER)}")
         axes = [name for name in ORDER if not only or name in only]
         with temporary_folder("plughost-conform-", READABLE) as scratch:
-            # READABLE: a host may keep what other users cannot read from a manifest's word
+            # READABLE: a host may refuse files that other users cannot read unless the operator grants them
             verdicts = await self._examine(Path(scratch), axes)
         for verdict in verdicts:
-            told(verdict)
+            on_verdict(verdict)
         return ConformanceReport(shlex.join(self._host), "ainb", tuple(verdicts))
 
     async def _examine(self, scratch: Path, axes: Sequence[str]) -> list[AxisVerdict]:
@@ -99,24 +102,31 @@ class HostTrial:
         if inside := [name for name in axes if name != "cli"]:
             root = canary_root.root(scratch / "root", {*inside, canary_root.PARTNER}, judging=True)
             canary_root.add_foreign(root)
-            box = SharedFolder(root, home)
-            words, early = await self._watch(box, inside, env)
-            verdicts = {name: _verdict(box, name, words, early) for name in inside}
+            verdict_files = VerdictFiles(root, home)
+            words, early = await self._watch(verdict_files, inside, env)
+            verdicts = {name: _verdict(verdict_files, name, words, early) for name in inside}
         if verdicts.get("manifest", _NONE).outcome == "passed":
             verdicts["manifest"] = await self._beside_unreadable(scratch)
         if "cli" in axes:
             verdicts["cli"] = await self._dispatch(scratch / "cli-root", env)
-        share = (time.monotonic() - began) / len(axes)  # they are tried at once
+        share = (time.monotonic() - began) / len(axes)  # they run concurrently
         return [msgspec.structs.replace(verdicts[name], seconds=share) for name in axes]
 
     async def _watch(
-        self, box: SharedFolder, names: Sequence[str], env: dict[str, str], limit: float | None = None
+        self,
+        verdict_files: VerdictFiles,
+        names: Sequence[str],
+        env: dict[str, str],
+        limit: float | None = None,
     ) -> tuple[list[str], str]:
-        """Until each canary has its verdict and the host has ended; its words, and how it ended wrongly."""
+        """Runs the host until each canary has its verdict. Returns the host's output, and how it exited
+        wrongly."""
         early = ""
-        async with HostProcess([word.replace("{root}", str(box.root)) for word in self._host], env) as host:
+        async with HostProcess(
+            [word.replace("{root}", str(verdict_files.root)) for word in self._host], env
+        ) as host:
             end = time.monotonic() + (self._limit if limit is None else limit)
-            while time.monotonic() < end and not all(map(box.settled, names)):
+            while time.monotonic() < end and not all(map(verdict_files.is_settled, names)):
                 if await host.ends_within(TICK):
                     early = f"it ended by itself, with {host.status}"
                     break
@@ -126,16 +136,19 @@ class HostTrial:
         return [*host.stdout.decode(errors="replace").splitlines(), *host.stderr], early
 
     async def _beside_unreadable(self, scratch: Path) -> AxisVerdict:
-        """Whether the host loads a plugin although another one's manifest cannot be read.
+        """Whether the host loads a plugin although another plugin's manifest is unreadable.
 
-        In a root of its own: a host that gives up on it is still judged by all the other canaries.
+        It has a plugin root of its own, so that a host that gives up there is still tested by the other
+        canaries.
         """
         home = canary_root.home(scratch / "home-beside-unreadable")
         root = canary_root.root(scratch / "root-beside-unreadable", ["manifest"], judging=True)
         canary_root.add_unreadable(root)
-        box = SharedFolder(root, home)
-        words, early = await self._watch(box, ["manifest"], _env(home), min(self._limit, BESIDE_UNREADABLE))
-        if box.file("manifest").exists():
+        verdict_files = VerdictFiles(root, home)
+        words, early = await self._watch(
+            verdict_files, ["manifest"], _env(home), min(self._limit, BESIDE_UNREADABLE)
+        )
+        if verdict_files.file("manifest").exists():
             return AxisVerdict(axis="manifest", outcome="passed")
         reason = "it does not load a plugin beside another one whose manifest cannot be read"
         reason = f"{reason}; {early}" if early else reason
@@ -145,8 +158,12 @@ class HostTrial:
         if self._cli is None:
             return AxisVerdict(axis="cli", outcome="skipped", reason="--cli tells how it runs a command line")
         root = canary_root.root(place, ["cli"], judging=False)
-        put = {"{root}": [str(root)], "{namespace}": ["cts-cli"], "{args}": list(CLI_WORDS)}
-        command = [said for word in self._cli for said in put.get(word, [word.replace("{root}", str(root))])]
+        replacements = {"{root}": [str(root)], "{namespace}": ["cts-cli"], "{args}": list(CLI_WORDS)}
+        command = [
+            argument
+            for word in self._cli
+            for argument in replacements.get(word, [word.replace("{root}", str(root))])
+        ]
         async with HostProcess(command, env) as program:
             ended = await program.ends_within(self._limit)
         wanted = "\0".join(CLI_WORDS).encode() + b"\xff\n"
@@ -155,7 +172,7 @@ class HostTrial:
             reason = f"{shlex.join(command)} did not end within {self._limit:g} s"
         elif program.stdout != wanted:
             reason = f"it wrote {bytes(program.stdout[:200])!r} to stdout, where the plugin wrote {wanted!r}"
-        elif not _said(program.stderr, "cts-cli was here"):
+        elif not _has_line(program.stderr, "cts-cli was here"):
             reason = "it did not write the plugin's stderr to its own"
         elif program.status != len(CLI_WORDS):
             reason = f"it ended with {program.status}, and the plugin's exit code is {len(CLI_WORDS)}"
@@ -179,28 +196,28 @@ def _words(command: str, option: str, needed: Sequence[str]) -> list[str]:
     return words
 
 
-def _verdict(box: SharedFolder, name: str, words: list[str], early: str) -> AxisVerdict:
-    told = box.read(name)
-    if told.outcome != "failed":
-        objection = _objection(box, name, words) or (early if name == "shutdown" else "")
-        told = HostMessage("failed", objection) if objection else told
+def _verdict(verdict_files: VerdictFiles, name: str, words: list[str], early: str) -> AxisVerdict:
+    verdict = verdict_files.read(name)
+    if verdict.outcome != "failed":
+        objection = _objection(verdict_files, name, words) or (early if name == "shutdown" else "")
+        verdict = CanaryVerdict("failed", objection) if objection else verdict
     elif early:
-        told = HostMessage("failed", f"{told.reason}; {early}")
-    frames = tuple(words[-SHOWN:]) if told.outcome == "failed" else ()
-    return AxisVerdict(axis=name, outcome=told.outcome, reason=told.reason, frames=frames)
+        verdict = CanaryVerdict("failed", f"{verdict.reason}; {early}")
+    frames = tuple(words[-SHOWN:]) if verdict.outcome == "failed" else ()
+    return AxisVerdict(axis=name, outcome=verdict.outcome, reason=verdict.reason, frames=frames)
 
 
-def _objection(box: SharedFolder, name: str, words: list[str]) -> str:
-    """What only others than the canary itself can see."""
-    partner = box.read(canary_root.PARTNER)
+def _objection(verdict_files: VerdictFiles, name: str, words: list[str]) -> str:
+    """A failure that the canary itself cannot see; empty when there is none."""
+    partner = verdict_files.read(canary_root.PARTNER)
     if name == "capabilities" and partner.final and partner.outcome == "failed":
         return partner.reason
-    if name == "manifest" and (box.root / canary_root.FOREIGN / "started").exists():
+    if name == "manifest" and (verdict_files.root / canary_root.FOREIGN / "started").exists():
         return "it started a plugin whose manifest says another abi_version"
-    if name == "log" and _said(words, SEEN) and _said(words, HIDDEN):
+    if name == "log" and _has_line(words, SEEN) and _has_line(words, HIDDEN):
         return "it shows what a plugin logs with the level trace: nothing is filtered"
     return ""
 
 
-def _said(words: Collection[str], what: str) -> bool:
+def _has_line(words: Collection[str], what: str) -> bool:
     return any(what in line for line in words)

@@ -1,4 +1,5 @@
-"""The plugin in a real host: started, stirred, killed, with a real limit to every wait."""
+"""The plugin under test in a real host: start it, exercise it, kill it; every wait has a timeout in real
+time."""
 
 from __future__ import annotations
 
@@ -28,17 +29,19 @@ Tell = Callable[[str, Any], object]
 
 
 class HostedPlugin(NamedTuple):
+    """The plugin under test, running in a real host with a virtual clock."""
+
     host: Host
     plugin: Plugin
     clock: VirtualClock
     home: str
     """The plugin's AINB_HOME."""
-    patience: float
-    told: Subscription
-    """What the host tells of the plugin, from its start on."""
+    timeout: float
+    events: Subscription
+    """The host's events about the plugin, from its start on."""
 
     async def ask(self, method: str, params: Any) -> Any:
-        """Its result, or its error: both are answers."""
+        """Calls a method; returns its result or its error, since both are answers."""
         try:
             answering = self.plugin.call(method, params, timeout=FOREVER)
             return await self.within(answering, f"the response to {method}")
@@ -46,19 +49,19 @@ class HostedPlugin(NamedTuple):
             return failure.error
 
     async def within(self, work: Awaitable[T], what: str) -> T:
-        return await within(self.patience, work, what)
+        return await within(self.timeout, work, what)
 
     async def answers(self) -> None:
-        """It is there: what it does not know, it says so."""
+        """Waits until the plugin answers an unknown method: proof that it is alive."""
         await self.ask(NO_SUCH_METHOD, {})
 
     async def becomes(self, *states: str) -> str:
-        """Which of the states it comes to first."""
+        """Waits until the plugin reaches one of the states, and returns that state."""
         last = ""
         try:
-            async with asyncio.timeout(self.patience):
+            async with asyncio.timeout(self.timeout):
                 while True:
-                    event = await self.told.get()
+                    event = await self.events.get()
                     if isinstance(event, Exited):
                         words = event.stderr_tail.strip()[-400:]
                         last = f"; it ended with {event.exit_status}" + (f": {words}" if words else "")
@@ -69,15 +72,15 @@ class HostedPlugin(NamedTuple):
             raise Failed(f"it is {self.plugin.state} and did not become {wanted}{last}") from None
 
     def dropped(self, method: str) -> list[str]:
-        """What the host warned of when it was told something by that method; the events are used up."""
+        """The host's warnings about dropped messages of that method; consumes the events."""
         found = []
-        while (event := self.told.take()) is not None:
+        while (event := self.events.take()) is not None:
             if isinstance(event, Dropped) and event.what.startswith(f"{method}:"):
                 found.append(event.what)
         return found
 
     def crash(self) -> None:
-        """By force, as the kernel might."""
+        """Kills the plugin's process, as the kernel might."""
         os.kill(self.plugin.inspect()["instances"][0]["pid"], signal.SIGTERM)  # its launcher kills all of it
 
 
@@ -89,7 +92,8 @@ async def hosted(
     prepare: Callable[[Host], object] = lambda host: None,
     **options: Any,
 ) -> AsyncIterator[HostedPlugin]:
-    """The plugin running in a real host, with a home of its own. `prepare` sees the host before it starts."""
+    """Runs the plugin in a real host, with a home folder of its own. `prepare` gets the host before the
+    plugin starts."""
     async with AsyncExitStack() as stack:
         home = stack.enter_context(temporary_folder("plughost-conform-"))
         spec = msgspec.structs.replace(
@@ -97,24 +101,25 @@ async def hosted(
             env={**subject.spec.env, "AINB_HOME": home},
             grants=subject.spec.grants if grants is None else grants,
         )
-        subject.frames.clear()  # those of another process would explain nothing
+        subject.frames.clear()  # frames of another process would be misleading
         data_root = os.path.join(home, "plugins")
         os.mkdir(data_root)
         options = {"data_root": data_root, "idle_reap_secs": 0, **options}
-        told: list[Subscription] = []
+        subscriptions: list[Subscription] = []
 
         def prepared(host: Host) -> None:
-            told.append(stack.enter_context(host.events()))
+            subscriptions.append(stack.enter_context(host.events()))
             prepare(host)
 
         starting = stack.enter_async_context(PluginUnderTest(spec).hosted(prepared, **options))
-        host, plugin, clock = await within(subject.patience, starting, "its answer to plugin/init")
-        await within(subject.patience, plugin.start(), "its answer to plugin/init")
-        yield HostedPlugin(host, plugin, clock, home, subject.patience, *told)
+        host, plugin, clock = await within(subject.timeout, starting, "its answer to plugin/init")
+        await within(subject.timeout, plugin.start(), "its answer to plugin/init")
+        yield HostedPlugin(host, plugin, clock, home, subject.timeout, *subscriptions)
 
 
-async def stir(subject: PluginUnderTest, ask: Ask, tell: Tell, topics: Iterable[str]) -> None:
-    """Everything that makes a plugin do what it does, as far as its manifest tells."""
+async def exercise(subject: PluginUnderTest, ask: Ask, tell: Tell, topics: Iterable[str]) -> None:
+    """Exercises the plugin with every event, frame and command line that its manifest declares, and the
+    sample call."""
     provides = manifest_of(subject).provides
     for topic in topics:
         tell("plugin/handle_event", {"topic": topic, "payload": ""})
@@ -127,20 +132,22 @@ async def stir(subject: PluginUnderTest, ask: Ask, tell: Tell, topics: Iterable[
         await ask(subject.sample.method, {} if params is msgspec.UNSET else params)
 
 
-async def stir_stub(subject: PluginUnderTest, host: AinbStubHost) -> None:
+async def exercise_stub(subject: PluginUnderTest, host: AinbStubHost) -> None:
+    """Exercises the plugin through a stub host and waits until it falls silent."""
     await host.drain()
-    await stir(subject, host.ask, host.tell, host.topics())
-    await host.ask(NO_SUCH_METHOD, {})  # whoever works in order has then said what there was to say
+    await exercise(subject, host.ask, host.notify, host.topics())
+    await host.ask(NO_SUCH_METHOD, {})  # a plugin that works in order has answered everything by then
     await host.drain()
 
 
-async def stir_scene(subject: PluginUnderTest, scene: HostedPlugin, topics: Iterable[str]) -> None:
-    await stir(subject, scene.ask, scene.plugin.notify, topics)
-    await quiet(scene)
+async def exercise_hosted(subject: PluginUnderTest, scene: HostedPlugin, topics: Iterable[str]) -> None:
+    """Exercises the plugin in a real host and waits until it falls silent."""
+    await exercise(subject, scene.ask, scene.plugin.notify, topics)
+    await wait_until_quiet(scene)
 
 
-async def quiet(scene: HostedPlugin) -> None:
-    """Until the plugin's last words have been dealt with, most likely."""
+async def wait_until_quiet(scene: HostedPlugin) -> None:
+    """Waits until the plugin's last messages have most likely been handled."""
     await scene.answers()
     await asyncio.sleep(QUIET)
     await scene.answers()

@@ -1,11 +1,11 @@
-"""How it ends, and how it begins again."""
+"""The axes of the life cycle: shutdown, restart after a crash, quarantine."""
 
 from __future__ import annotations
 
 import asyncio
 
 from plughost.conformance.ainb.hosted_plugin import HostedPlugin, hosted
-from plughost.conformance.ainb.stub_host import stubbed
+from plughost.conformance.ainb.stub_host import open_stub
 from plughost.conformance.axis import Axis, Failed, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.errors import PluginError, Quarantined
@@ -16,7 +16,8 @@ LONG = 100_000.0
 
 
 async def shutdown(subject: PluginUnderTest) -> None:
-    async with stubbed(subject) as host:
+    """Checks the exit after plugin/shutdown and after the end of stdin."""
+    async with open_stub(subject) as host:
         await host.init()
         response = await host.ask("plugin/shutdown", {})
         require("result" in response, "it answered plugin/shutdown with an error")
@@ -25,21 +26,22 @@ async def shutdown(subject: PluginUnderTest) -> None:
         status = await host.wire.exit_status(GRACE)
         require(status == 0, f"after plugin/shutdown it ended with {status}, not 0")
     for goodbye in (False, True):
-        async with stubbed(subject) as host:
+        async with open_stub(subject) as host:
             await host.init()
             if goodbye:  # as some hosts say it: by notification
-                host.tell("plugin/shutdown", {})
+                host.notify("plugin/shutdown", {})
             host.wire.end_input()
             status = await host.wire.exit_status(GRACE)
             require(status == 0, f"after the end of its stdin it ended with {status}, not 0")
     async with hosted(subject) as scene:
         await scene.within(scene.plugin.stop(), "its end after plugin/shutdown")
-        while (event := scene.told.take()) is not None:
+        while (event := scene.events.take()) is not None:
             if isinstance(event, Exited):
                 require(event.exit_status == 0, f"stopped by a host it ended with {event.exit_status}, not 0")
 
 
 async def recovery(subject: PluginUnderTest) -> None:
+    """Kills the plugin once and checks that it starts and answers again."""
     async with hosted(subject) as scene:
         await scene.becomes("Running")
         await scene.answers()
@@ -57,6 +59,7 @@ def _last_words(scene: HostedPlugin) -> str:
 
 
 async def quarantine(subject: PluginUnderTest) -> None:
+    """Kills the plugin three times and checks that it is quarantined, and answers again after a reload."""
     async with hosted(subject) as scene:
         await scene.becomes("Running")
         for delay in (1.0, 4.0, 0.0):
@@ -81,7 +84,7 @@ async def quarantine(subject: PluginUnderTest) -> None:
 async def _answers_again(scene: HostedPlugin) -> None:
     asking = asyncio.create_task(scene.answers())
     try:
-        async with asyncio.timeout(scene.patience):
+        async with asyncio.timeout(scene.timeout):
             while not asking.done():
                 await asyncio.wait({asking}, timeout=0.02)
                 if scene.plugin.state == "Backoff":

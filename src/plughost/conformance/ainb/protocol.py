@@ -1,4 +1,4 @@
-"""How it speaks: what it says of itself, in which frames, and to which methods it answers what."""
+"""The axes of the protocol: the answer to plugin/init, framing, and method dispatch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.ainb.hosted_plugin import hosted
-from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, AinbStubHost, manifest_of, read, stubbed
+from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, AinbStubHost, manifest_of, open_stub, read
 from plughost.conformance.axis import Axis, Warned, require
 from plughost.conformance.jsonrpc_client import Message
 from plughost.conformance.plugin_under_test import PluginUnderTest
@@ -27,50 +27,56 @@ WRONG_PARAMS = {"screens": ("plugin/render", {}), "cli_namespaces": ("plugin/cli
 
 
 async def manifest(subject: PluginUnderTest) -> None:
+    """Checks the round trip of the manifest, and the manifest in the answer to plugin/init."""
     disk = manifest_of(subject)
     again = msgspec.convert(tomllib.loads(manifests.write(disk)), AinbManifest)
     require(again == disk, "its manifest is another once it was written and read again")
-    async with stubbed(subject) as host:
+    async with open_stub(subject) as host:
         result = await host.init()
     lacking = [name for name in ("name", "version", "abi_version", "manifest") if result.get(name) is None]
-    told = (
+    complaint = (
         f"its answer to plugin/init lacks {', '.join(lacking)}: it must carry its manifest, decoded, "
         "and its abi_version, beside name and version"
     )
     forgiven = subject.lenient and not {"name", "version"} & {*lacking}
-    require(not lacking or forgiven, f"{told} (--lenient takes name and version alone)")
+    require(not lacking or forgiven, f"{complaint} (--lenient takes name and version alone)")
     for name in ("name", "version", "abi_version"):
         if name in lacking:
             continue
-        ours, its = getattr(disk.plugin, name), result[name]
-        same = its == ours and type(its) is type(ours)
+        ours, sent = getattr(disk.plugin, name), result[name]
+        same = sent == ours and type(sent) is type(ours)
         require(
-            same, f"its {name} is {its!r:.100} by its answer to plugin/init and {ours!r} by manifest.toml"
+            same, f"its {name} is {sent!r:.100} by its answer to plugin/init and {ours!r} by manifest.toml"
         )
     if "manifest" in lacking:
-        raise Warned(told)
-    said: AinbManifest = read(result["manifest"], AinbManifest, "the manifest in its answer to plugin/init")
+        raise Warned(complaint)
+    answered: AinbManifest = read(
+        result["manifest"], AinbManifest, "the manifest in its answer to plugin/init"
+    )
     for section in AinbManifest.__struct_fields__:
-        ours, its = getattr(disk, section), getattr(said, section)
+        ours, sent = getattr(disk, section), getattr(answered, section)
         require(
-            its == ours,
-            f"[{section}] in its answer to plugin/init is {its!r:.300}, and in manifest.toml {ours!r:.300}",
+            sent == ours,
+            f"[{section}] in its answer to plugin/init is {sent!r:.300}, and in manifest.toml {ours!r:.300}",
         )
     if lacking:
-        raise Warned(told)
+        raise Warned(complaint)
 
 
 def framed(message: Any) -> bytes:
+    """A message in its Content-Length frame."""
     body = msgspec.json.encode(message)
     return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
 def unknown(number: int, **params: Any) -> Message:
+    """A request for a method that no plugin has."""
     return {"jsonrpc": "2.0", "id": number, "method": NO_SUCH_METHOD, "params": params}
 
 
 async def framing(subject: PluginUnderTest) -> None:
-    async with stubbed(subject) as host:
+    """Checks frames in pieces, joined, large and malformed."""
+    async with open_stub(subject) as host:
         await _in_pieces(host)
         host.wire.send_raw(framed(unknown(11)) + framed(unknown(12)) + framed(unknown(13)))
         for number in (11, 12, 13):
@@ -84,7 +90,7 @@ async def framing(subject: PluginUnderTest) -> None:
         host.wire.send(unknown(16))
         await host.response(16, "a request after bodies that are not JSON-RPC requests")
         await host.drain()
-        for message in host.said:
+        for message in host.transcript:
             _check_envelope(message)
         host.wire.send_raw(b"Content-Length: 100\r\n\r\n{")
         host.wire.end_input()
@@ -117,8 +123,9 @@ def _check_envelope(message: Message) -> None:
 
 
 async def dispatch(subject: PluginUnderTest) -> None:
+    """Checks the answers to unknown methods, wrong params and notifications."""
     provides = manifest_of(subject).provides
-    async with stubbed(subject) as host:
+    async with open_stub(subject) as host:
         await _refuses(host, NO_SUCH_METHOD, {}, METHOD_NOT_FOUND, "before plugin/init")
         await host.init(config=None, host={"kind": "conformance", "pid": 1}, cts_unknown=[1])
         for extra in ({}, {"cts": [None, 1]}):
@@ -134,13 +141,15 @@ async def dispatch(subject: PluginUnderTest) -> None:
             require(
                 "result" in response, "it refused plugin/render because of a member that it does not know"
             )
-        host.tell("cts/definitely_not_a_notification", {})
-        host.tell("plugin/handle_event", {"topic": "cts.unknown", "payload": "", "cts_unknown": 1})
+        host.notify("cts/definitely_not_a_notification", {})
+        host.notify("plugin/handle_event", {"topic": "cts.unknown", "payload": "", "cts_unknown": 1})
         key = {"code": {"type": "f", "n": 12}, "mods": 0, "kind": "press"}
-        host.tell("plugin/handle_key", {"screen_id": "cts", "key": key, "generation": 0})
+        host.notify("plugin/handle_key", {"screen_id": "cts", "key": key, "generation": 0})
         await asyncio.sleep(QUIET)
         await _refuses(host, NO_SUCH_METHOD, {}, METHOD_NOT_FOUND, "after notifications")
-        require(not host.unasked(), "it answered a notification, which has no id and is answered by nothing")
+        require(
+            not host.unsolicited(), "it answered a notification, which has no id and is answered by nothing"
+        )
     async with hosted(subject) as scene:
         failure = await scene.ask(NO_SUCH_METHOD, {})
         require(
@@ -152,9 +161,9 @@ async def dispatch(subject: PluginUnderTest) -> None:
 async def _refuses(host: AinbStubHost, method: str, params: Any, code: int, when: str) -> None:
     response = await host.ask(method, params)
     problem = response.get("error")
-    its = problem.get("code") if isinstance(problem, dict) else None
-    told = f"the error {its}" if problem is not None else "a result"
-    require(its == code, f"it answers {method} {when} with {told}: it should be the error {code}")
+    code_received = problem.get("code") if isinstance(problem, dict) else None
+    answer = f"the error {code_received}" if problem is not None else "a result"
+    require(code_received == code, f"it answers {method} {when} with {answer}: it should be the error {code}")
 
 
 AXES = (

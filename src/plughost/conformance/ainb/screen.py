@@ -1,11 +1,11 @@
-"""What people see of it: frames and command lines."""
+"""The axes of the user interface: frames and command lines."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from plughost.conformance.ainb.hosted_plugin import hosted
-from plughost.conformance.ainb.stub_host import AinbStubHost, manifest_of, read, stubbed
+from plughost.conformance.ainb.stub_host import AinbStubHost, manifest_of, open_stub, read
 from plughost.conformance.axis import Axis, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.ainb.contract import Ainb
@@ -13,12 +13,13 @@ from plughost.contracts.ainb.messages import CliDispatchResult, RenderResult
 
 SIZES = ((80, 24), (1, 1), (40, 12))
 SETTLING = 20
-"""Frames that a plugin may take until it shows the same twice."""
+"""Frames that a plugin may draw until two in a row are equal."""
 STEADY = 3
 
 
 async def render(subject: PluginUnderTest) -> None:
-    async with stubbed(subject) as host:
+    """Checks size and stability of frames."""
+    async with open_stub(subject) as host:
         await host.init()
         for width, height in SIZES:
             await _frame(host, width, height)
@@ -62,8 +63,9 @@ def _check(drawn: RenderResult, width: int, height: int) -> None:
 
 
 async def cli(subject: PluginUnderTest) -> None:
+    """Checks the output of command lines in each CLI namespace."""
     namespaces = manifest_of(subject).provides.cli_namespaces
-    async with stubbed(subject) as host:
+    async with open_stub(subject) as host:
         await host.init()
         for namespace in namespaces:
             for argv in (["--help"], [], ["--größe", ""]):
@@ -100,13 +102,13 @@ AXES = (
         promise="draws a frame as large as its viewport, with every cell in it, and the same one again when "
         "nothing happened",
         test=render,
-        spares=_no_screen,
+        skip_reason=_no_screen,
     ),
     Axis(
         name="cli",
         promise="answers a command line of each namespace with stdout and stderr in base64 and an exit code; "
         "--help is no error",
         test=cli,
-        spares=_no_namespace,
+        skip_reason=_no_namespace,
     ),
 )

@@ -1,12 +1,12 @@
-"""What it asks and tells the host: actions that may take too long, and lines of its log."""
+"""The axes of the host's services: actions that time out, and log messages."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-from plughost.conformance.ainb.hosted_plugin import hosted, stir_scene, stir_stub
-from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, bare, read, stubbed
+from plughost.conformance.ainb.hosted_plugin import exercise_hosted, exercise_stub, hosted
+from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, bare, open_stub, read
 from plughost.conformance.axis import Axis, Skipped, require
 from plughost.conformance.jsonrpc_client import Message, error, params_of
 from plughost.conformance.plugin_under_test import PluginUnderTest
@@ -29,22 +29,23 @@ def _too_late(method: str, params: Any) -> Message:
 
 
 async def action(subject: PluginUnderTest) -> None:
-    async with stubbed(subject, _too_late) as host:
+    """Lets the plugin's actions time out and checks that it survives."""
+    async with open_stub(subject, _too_late) as host:
         await host.init()
-        await stir_stub(subject, host)
-        invoked = host.told(INVOKE)
+        await exercise_stub(subject, host)
+        invoked = host.received(INVOKE)
         if not invoked:
             raise Skipped("it invoked no action while it was tried; --sample may make it")
         for message in invoked:
             _check_form(message)
             late = {"jsonrpc": "2.0", "id": message["id"], "result": {"payload": ""}}
-            host.wire.send(late)  # nobody waits for it any more
+            host.wire.send(late)  # the request has timed out already
         await host.drain()
         await host.ask(NO_SUCH_METHOD, {})
-        require(not host.unasked(), "it answered what it was not asked")
+        require(not host.unsolicited(), "it answered what it was not asked")
     limits = {params["action"]: params.get("timeout_ms", 0) for params in map(params_of, invoked)}
     async with hosted(subject, prepare=lambda host: _endless(host, limits), init_timeout=LONG) as scene:
-        await stir_scene(subject, scene, subject.binding.topics)
+        await exercise_hosted(subject, scene, subject.binding.topics)
         require(scene.plugin.state == "Running", "it does not run on after an action timed out")
 
 
@@ -57,7 +58,8 @@ def _check_form(message: Message) -> None:
 
 
 def _endless(host: Host, limits: dict[str, int]) -> None:
-    """Actions that outlast the plugin's own limit, which passes as soon as they have begun."""
+    """Registers actions that outlast the plugin's own timeout, which the clock passes as soon as they have
+    begun."""
 
     async def endless(caller: Caller, payload: bytes) -> bytes:
         asyncio.get_running_loop().call_later(
@@ -72,10 +74,11 @@ def _endless(host: Host, limits: dict[str, int]) -> None:
 
 
 async def log(subject: PluginUnderTest) -> None:
-    async with stubbed(subject) as host:
+    """Checks the form and the levels of the plugin's log messages."""
+    async with open_stub(subject) as host:
         await host.init()
-        await stir_stub(subject, host)
-        for message in host.told("host/log"):
+        await exercise_stub(subject, host)
+        for message in host.received("host/log"):
             require(message.get("id") is None, "host/log is a notification: it must have no id")
             line = params_of(message)
             require(isinstance(line.get("message"), str), "a line of its log has no message")
@@ -84,7 +87,7 @@ async def log(subject: PluginUnderTest) -> None:
                 f"it logs with the level {line.get('level')!r:.100}, which hosts drop: {', '.join(LEVELS)}",
             )
     async with hosted(subject, log_level="warn") as scene:
-        await stir_scene(subject, scene, subject.binding.topics)
+        await exercise_hosted(subject, scene, subject.binding.topics)
         refused = scene.dropped("host/log")
         require(not refused, f"the host dropped what it logged: {', '.join(refused[:3])}")
         kept = scene.host.service("logs").recent(subject.spec.name)

@@ -1,4 +1,4 @@
-"""The least host that a plugin must get along with: it answers what it is asked, mostly with a refusal."""
+"""A minimal ainb host for conformance tests: it answers the plugin's requests, mostly with a refusal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_SUCH_METHOD = "cts/definitely_not_a_method"
 
 
 def bare(method: str, params: Any) -> Message:
-    """There is a bus, and nothing on it; all else is refused."""
+    """Answers as a host with an empty snapshot bus that refuses everything else."""
     if method == "host/snapshot/get":
         return {"result": {"payload": None, "version": 0}}
     if method == "host/snapshot/subscribe":
@@ -33,7 +33,7 @@ def bare(method: str, params: Any) -> Message:
 
 
 class AinbStubHost(JsonRpcClient):
-    """A conversation with one process."""
+    """The stub host's conversation with one process."""
 
     def __init__(self, subject: PluginUnderTest, wire: RawProcess, answers: Answers, home: str) -> None:
         super().__init__(wire, answers)
@@ -42,8 +42,8 @@ class AinbStubHost(JsonRpcClient):
         self._subject = subject
 
     def topics(self) -> list[str]:
-        """What it is subscribed to, by its manifest and by its own request."""
-        asked = (params_of(message).get("topic") for message in self.told("host/snapshot/subscribe"))
+        """The topics to which the plugin is subscribed, by its manifest and by its requests."""
+        asked = (params_of(message).get("topic") for message in self.received("host/snapshot/subscribe"))
         wanted = [*self._subject.binding.topics, *(topic for topic in asked if isinstance(topic, str))]
         return list(dict.fromkeys(wanted))
 
@@ -58,7 +58,7 @@ class AinbStubHost(JsonRpcClient):
         }
 
     async def init(self, granted: Sequence[str] | None = None, **more: Any) -> Message:
-        """Its answer to plugin/init, which must be a result."""
+        """Sends plugin/init and returns the result; an error fails the axis."""
         response = await self.ask("plugin/init", self.init_params(granted, **more))
         require("result" in response, f"it answered plugin/init with the error {response.get('error')}")
         result = response["result"]
@@ -67,8 +67,8 @@ class AinbStubHost(JsonRpcClient):
 
 
 @asynccontextmanager
-async def stubbed(subject: PluginUnderTest, answers: Answers = bare) -> AsyncIterator[AinbStubHost]:
-    """A new process with nothing said yet, and a home of its own: no axis finds what another left behind."""
+async def open_stub(subject: PluginUnderTest, answers: Answers = bare) -> AsyncIterator[AinbStubHost]:
+    """Starts a new process with a home folder of its own, so that no axis finds what another left behind."""
     with temporary_folder("plughost-conform-") as home:
         data_root = os.path.join(home, "plugins")
         os.mkdir(data_root)
@@ -79,12 +79,13 @@ async def stubbed(subject: PluginUnderTest, answers: Answers = bare) -> AsyncIte
 
 
 def manifest_of(subject: PluginUnderTest) -> AinbManifest:
-    told: AinbManifest = subject.binding.settings.manifest
-    return told
+    """The manifest of the plugin under test."""
+    manifest: AinbManifest = subject.binding.settings.manifest
+    return manifest
 
 
 def read(value: Any, kind: type[Any], what: str) -> Any:
-    """A result as the contract wants it."""
+    """Decodes a value to a type of the contract; an invalid value fails the axis."""
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as problem:

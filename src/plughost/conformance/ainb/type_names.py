@@ -1,4 +1,4 @@
-"""Types as they are on the wire, in words."""
+"""Names of wire types in words, for the wire-surface listing."""
 
 from __future__ import annotations
 
@@ -18,34 +18,36 @@ _PLAIN: dict[type, str] = {
 }
 
 
-class Spelling:
-    """Words for types, and a memory of the structs that it met on the way."""
+class TypeNames:
+    """Describes types in words, and collects the structs that it meets on the way."""
 
     def __init__(self) -> None:
-        self._met: dict[type[msgspec.Struct], None] = {}
+        self._structs: dict[type[msgspec.Struct], None] = {}
 
-    def meet(self, struct: type[msgspec.Struct]) -> None:
-        self._met.setdefault(struct)
+    def add(self, struct: type[msgspec.Struct]) -> None:
+        """Adds a struct to the collection."""
+        self._structs.setdefault(struct)
 
-    def met(self) -> Iterator[type[msgspec.Struct]]:
-        """Those, and those that are found in them, by their names."""
-        told: set[type[msgspec.Struct]] = set()
-        while new := [struct for struct in self._met if struct not in told]:
+    def structs(self) -> Iterator[type[msgspec.Struct]]:
+        """The collected structs and those nested in them, sorted by name."""
+        visited: set[type[msgspec.Struct]] = set()
+        while new := [struct for struct in self._structs if struct not in visited]:
             for struct in new:
-                told.add(struct)
+                visited.add(struct)
                 list(self.members(struct))
-        yield from sorted(told, key=lambda struct: struct.__name__)
+        yield from sorted(visited, key=lambda struct: struct.__name__)
 
-    def of(self, kind: Any) -> str:
-        return self._spelled(inspect.type_info(kind))
+    def name(self, kind: Any) -> str:
+        """A type in words."""
+        return self._describe(inspect.type_info(kind))
 
     def members(self, struct: type[msgspec.Struct]) -> Iterator[str]:
-        """A line for each member; one without a default is required."""
+        """Yields a line for each member of a struct; one without a default is required."""
         name, config = struct.__name__, struct.__struct_config__
         if config.tag is not None:
             yield f"{name}.{config.tag_field}: {config.tag!r}"
         for field in msgspec.structs.fields(struct):
-            yield f"{name}.{field.encode_name}: {self.of(field.type)}{_default(field)}"
+            yield f"{name}.{field.encode_name}: {self.name(field.type)}{_default(field)}"
         if not struct.__struct_fields__ and config.tag is None:
             yield f"{name}: {{}}"
         if config.omit_defaults:
@@ -53,34 +55,34 @@ class Spelling:
         if config.forbid_unknown_fields:
             yield f"{name}: no other members"
 
-    def _spelled(self, info: inspect.Type) -> str:
+    def _describe(self, info: inspect.Type) -> str:
         match info:
             case inspect.Metadata():  # marks that say nothing about the wire
-                return self._spelled(info.type)
+                return self._describe(info.type)
             case inspect.IntType(gt=None, lt=None):
                 return "integer" + _bounds(info.ge, info.le)
             case inspect.StrType(pattern=None):
                 return "text" + _bounds(info.min_length, info.max_length)
             case inspect.ListType() | inspect.VarTupleType():
-                return f"list of {self._spelled(info.item_type)}"
+                return f"list of {self._describe(info.item_type)}"
             case inspect.TupleType():
-                return f"[{', '.join(map(self._spelled, info.item_types))}]"
+                return f"[{', '.join(map(self._describe, info.item_types))}]"
             case inspect.DictType():
                 return "object"
             case inspect.LiteralType():
                 return " or ".join(map(repr, info.values))
             case inspect.UnionType():
-                return " or ".join(map(self._spelled, info.types))
+                return " or ".join(map(self._describe, info.types))
             case inspect.StructType():
-                self.meet(info.cls)
+                self.add(info.cls)
                 return info.cls.__name__
         return _PLAIN[type(info)]
 
     @staticmethod
     def shape(value: Any) -> str:
-        """A JSON value whose members are words already."""
+        """Describes a JSON value whose members are type names already."""
         if isinstance(value, dict):
-            return "{" + ", ".join(f"{name}: {Spelling.shape(part)}" for name, part in value.items()) + "}"
+            return "{" + ", ".join(f"{name}: {TypeNames.shape(part)}" for name, part in value.items()) + "}"
         return str(value)
 
 

@@ -1,7 +1,7 @@
-"""ainb's public wire surface as a listing, one fact a line, taken from the code that speaks it.
+"""The wire surface of ainb as a listing, one fact per line, generated from the code that implements it.
 
-`wire-surface.lock` is the recorded one. A change that nobody meant shows as a difference; one that is
-meant is recorded by `make surface`, and is then to be seen in review.
+`wire-surface.lock` is the recorded listing. An unintended change shows as a difference; an intended one is
+recorded by `make surface`, and is then visible in review.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from plughost import errors
-from plughost.conformance.ainb.type_names import Spelling
+from plughost.conformance.ainb.type_names import TypeNames
 from plughost.contracts import jsonrpc
 from plughost.contracts.ainb import chunks, client, contract, manifest, messages, session
 from plughost.contracts.ainb.contract import Ainb
@@ -42,7 +42,8 @@ SERVICES: dict[str, type] = {
 
 
 def listing() -> str:
-    spelling = Spelling()
+    """The whole listing, as recorded in `wire-surface.lock`."""
+    type_names = TypeNames()
     spoken: list[type[msgspec.Struct]] = [
         *_structs(jsonrpc),
         *_structs(messages),
@@ -52,16 +53,16 @@ def listing() -> str:
     sections = {
         "constants": sorted(_constants(*SPEAKERS)),
         "errors that the host answers with": list(_codes()),
-        "from the host to a plugin": sorted(asyncio.run(_host_to_plugin(spelling))),
+        "from the host to a plugin": sorted(asyncio.run(_host_to_plugin(type_names))),
         "from a plugin to the host": [
-            _plugin_to_host(method, reverse, spelling)
+            _plugin_to_host(method, reverse, type_names)
             for method, reverse in sorted(contract.CONTRACT.reverse.items())
         ],
-        "settings": list(spelling.members(contract.AinbOptions)),
+        "settings": list(type_names.members(contract.AinbOptions)),
     }
     for struct in spoken:
-        spelling.meet(struct)
-    sections["messages"] = [line for struct in spelling.met() for line in spelling.members(struct)]
+        type_names.add(struct)
+    sections["messages"] = [line for struct in type_names.structs() for line in type_names.members(struct)]
     head = "# The wire surface of ainb. A change here changes the contract: `make surface` records it.\n"
     return head + "".join(f"\n# {title}\n" + "\n".join(lines) + "\n" for title, lines in sections.items())
 
@@ -75,7 +76,7 @@ def _constants(*modules: ModuleType) -> Iterator[str]:
 
 
 def _assigned(module: ModuleType) -> set[str]:
-    """Names of its own, which are not imported from another."""
+    """The names that a module assigns itself, as opposed to imports."""
     tree = ast.parse(inspect.getsource(module))
     names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
     return {name.id for name in names if isinstance(name.ctx, ast.Store)}
@@ -100,10 +101,12 @@ def _structs(module: ModuleType) -> list[type[msgspec.Struct]]:
     ]
 
 
-# From the host to a plugin: what really is called and told, by a plugin that only writes it down
+# From the host to a plugin: the actual calls and notifications, as a fake plugin records them
 
 
 class _Scribe:
+    """A fake plugin that records what it is called and notified with."""
+
     def __init__(self) -> None:
         self.name = "scribe"
         self.provides = {"cli_namespaces": ("an action",)}
@@ -132,7 +135,7 @@ class _Scribe:
     def unpin(self, reason: object) -> None: ...
 
 
-async def _host_to_plugin(spelling: Spelling) -> list[str]:
+async def _host_to_plugin(type_names: TypeNames) -> list[str]:
     scribe = _Scribe()
     plugin = Ainb(scribe)
     plugin.key("screen", messages.KeyEvent(messages.Enter()))
@@ -152,49 +155,51 @@ async def _host_to_plugin(spelling: Spelling) -> list[str]:
         (opening["method"], "request, first", opening["params"], messages.InitResult),
         (method, "request, last", params, None),
     ]
-    return [_line(spelling, *noted) for noted in scribe.noted]
+    return [_line(type_names, *noted) for noted in scribe.noted]
 
 
-def _line(spelling: Spelling, method: str, kind: str, params: Any, result: Any) -> str:
+def _line(type_names: TypeNames, method: str, kind: str, params: Any, result: Any) -> str:
     given = _name_of(params) if isinstance(params, dict) else type(params).__name__
-    answered = "" if kind == "notification" else f", result {spelling.of(result) if result else 'anything'}"
+    answered = (
+        "" if kind == "notification" else f", result {type_names.name(result) if result else 'anything'}"
+    )
     return f"{method}: {kind}, params {given}{answered}"
 
 
 def _name_of(params: dict[str, Any]) -> str:
-    """The message that has just these members."""
+    """The name of the message struct that has exactly these members."""
     for struct in _structs(messages):
         if params and set(struct.__struct_encode_fields__) == set(params):
             return struct.__name__
-    return Spelling.shape({name: type(value).__name__ for name, value in params.items()})
+    return TypeNames.shape({name: type(value).__name__ for name, value in params.items()})
 
 
-# From a plugin to the host: the table, and what the services' own answers become on the wire
+# From a plugin to the host: the table of host methods, and the shape of the services' answers on the wire
 
 
-def _plugin_to_host(method: str, reverse: HostMethod, spelling: Spelling) -> str:
+def _plugin_to_host(method: str, reverse: HostMethod, type_names: TypeNames) -> str:
     needs = reverse.capability or " or ".join(reverse.checks) or "nothing"
     kind = "notification" if reverse.notification else "request"
-    answered = "" if reverse.notification else f", result {_answer(reverse, spelling)}"
-    return f"{method}: {kind}, needs {needs}, params {spelling.of(reverse.params)}{answered}"
+    answered = "" if reverse.notification else f", result {_answer(reverse, type_names)}"
+    return f"{method}: {kind}, needs {needs}, params {type_names.name(reverse.params)}{answered}"
 
 
-def _answer(reverse: HostMethod, spelling: Spelling) -> str:
-    """A value whose members are their own types' names, through the very code that words an answer."""
+def _answer(reverse: HostMethod, type_names: TypeNames) -> str:
+    """The shape of an answer: type names as values, passed through the code that encodes real answers."""
     service, _, part = reverse.service.partition(".")
     kind = get_type_hints(getattr(SERVICES[service], part))["return"]
-    told = _filled(kind, spelling)
+    answer = _filled(kind, type_names)
     if reverse.result is not None:
-        told = reverse.result(told)
-    return Spelling.shape(msgspec.json.decode(jsonrpc.JsonRpc().answer(1, told))["result"])
+        answer = reverse.result(answer)
+    return TypeNames.shape(msgspec.json.decode(jsonrpc.JsonRpc().answer(1, answer))["result"])
 
 
-def _filled(kind: Any, spelling: Spelling) -> Any:
+def _filled(kind: Any, type_names: TypeNames) -> Any:
     if kind is type(None):
         return None
     if isinstance(kind, type) and issubclass(kind, tuple):
-        return kind(*(spelling.of(hint) for hint in get_type_hints(kind).values()))
-    return spelling.of(kind)
+        return kind(*(type_names.name(hint) for hint in get_type_hints(kind).values()))
+    return type_names.name(kind)
 
 
 if __name__ == "__main__":

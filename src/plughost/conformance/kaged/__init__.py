@@ -1,4 +1,4 @@
-"""The axes of kaged plugins."""
+"""The conformance axes of kaged plugins."""
 
 from plughost.conformance.kaged import capabilities, limits, protocol
 

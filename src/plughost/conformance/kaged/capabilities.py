@@ -1,4 +1,4 @@
-"""What it may and may not: the host's storage, and all that only the kernel can keep it from."""
+"""The axes of permissions: the host's storage, and access that the sandbox must deny."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from typing import Any
 
 from plughost.conformance.axis import Axis, Skipped, require
 from plughost.conformance.jsonrpc_client import Answers, Message, error
-from plughost.conformance.kaged.honeypot import Honeypot, baited
-from plughost.conformance.kaged.stub_host import StubStorage, manifest_of, stir, stubbed, with_all_declared
+from plughost.conformance.kaged.honeypot import Honeypot, open_honeypot
+from plughost.conformance.kaged.stub_host import (
+    StubStorage,
+    exercise,
+    manifest_of,
+    open_stub,
+    with_all_declared,
+)
 from plughost.conformance.plugin_under_test import PluginUnderTest, within
 from plughost.conformance.raw_process import QUIET
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED
@@ -22,41 +28,44 @@ REVERSE = KagedContract.reverse
 
 
 def _refusing(*capabilities: str) -> Answers:
-    shelf = StubStorage()
+    """Answers as a host that denies these storage capabilities."""
+    storage = StubStorage()
 
     def answer(method: str, params: Any) -> Message:
         if method in REVERSE and REVERSE[method].capability in capabilities:
             return error(CAPABILITY_DENIED, f"capability denied: {REVERSE[method].capability}")
-        return shelf(method, params)
+        return storage(method, params)
 
     return answer
 
 
 async def storage(subject: PluginUnderTest) -> None:
+    """Checks that the plugin uses only declared storage methods, and survives when they are denied."""
     declared = manifest_of(subject).capabilities
-    async with stubbed(subject) as host:
+    async with open_stub(subject) as host:
         await host.begin()
-        await stir(subject, host.ask)
+        await exercise(subject, host.ask)
         await host.drain()
-        used = {message["method"] for message in host.heard} & {*REVERSE}
+        used = {message["method"] for message in host.incoming} & {*REVERSE}
         for method in sorted(used):
             needed = REVERSE[method].capability
             require(needed in declared, f"it uses {method}: its manifest must declare {needed}")
     if not used:
         raise Skipped("whatever was asked of it, it used no storage")
     for available, refused in ((True, (WRITE,)), (False, (READ, WRITE))):
-        async with stubbed(subject, _refusing(*refused), stores=available) as host:
+        async with open_stub(subject, _refusing(*refused), stores=available) as host:
             await host.begin()
-            await stir(subject, host.ask)
+            await exercise(subject, host.ask)
             await host.drain()
             await host.answers_on()
 
 
 async def capabilities(subject: PluginUnderTest) -> None:
+    """Runs the plugin in class strict beside a honeypot, and checks that it reaches only what it declares."""
     subject.frames.clear()
-    async with baited() as bait:
+    async with open_honeypot() as bait:
         spec = with_all_declared(subject.spec, sandbox=CLASS, env={**subject.spec.env, **bait.env})
-        confined = PluginUnderTest(spec, subject.sample, subject.patience)
+        confined = PluginUnderTest(spec, subject.sample, subject.timeout)
         try:
             async with confined.hosted(bait.prepare, data_root=bait.data, failure_limit=1) as (
                 host,
@@ -74,11 +83,11 @@ async def _lives(subject: PluginUnderTest, host: Host, plugin: Plugin, bait: Hon
     async def ask(method: str, params: Any) -> None:
         try:
             answering = plugin.call(method, params, timeout=FOREVER)
-            await within(subject.patience, answering, f"the response to {method}, confined,")
+            await within(subject.timeout, answering, f"the response to {method}, confined,")
         except CallFailed:
             pass  # an error is an answer
 
-    await stir(subject, ask)
+    await exercise(subject, ask)
     await asyncio.sleep(QUIET)  # until the host's last remark on it is written, most likely
     for line in host.service("logs").recent(plugin.name):
         strays = line.source == "denied" and line.message.startswith("connect ")

@@ -1,4 +1,4 @@
-"""What nobody granted, and what a plugin that looks for it would find if nothing kept it back."""
+"""A honeypot: files and a server that nobody granted, to detect a plugin that escapes its sandbox."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROGRAM = "program"
 
 
 class Honeypot:
-    """A folder that every user of the machine may read and write, with a program in it, and a server."""
+    """A folder that every user may read and write, with a program in it, and a server."""
 
     def __init__(self, root: Path) -> None:
         root = root.resolve()
@@ -33,34 +33,36 @@ class Honeypot:
         with (self._folder / PROGRAM).open("w") as program:
             program.write("#!/bin/sh\n")
             os.fchmod(program.fileno(), 0o755)
-        set_mode(str(root), READABLE)  # last: until then nobody else gets at what is in it
-        self._laid = sorted(os.listdir(self._folder))
+        set_mode(str(root), READABLE)  # last: until then no other user can reach its contents
+        self._initial_entries = sorted(os.listdir(self._folder))
 
     async def open(self) -> asyncio.Server:
-        server = await asyncio.start_server(self._visited, "127.0.0.1", 0)
+        """Starts the server."""
+        server = await asyncio.start_server(self._on_connect, "127.0.0.1", 0)
         self.env = {FOLDER: str(self._folder), PORT: str(server.sockets[0].getsockname()[1])}
         return server
 
-    def _visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _on_connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._visits += 1
         writer.close()
 
     def is_meant(self, denial: str) -> bool:
-        """Whether it is our server that it was kept from: to look for it is no fault."""
+        """Whether a denial is about our server: a plugin that looks for it is not at fault."""
         return denial.startswith(f"connect 127.0.0.1:{self.env[PORT]}: ")
 
     def prepare(self, host: Host) -> None:
-        """What it keeps during the trial is not kept among what it keeps otherwise."""
+        """Gives the host a separate storage, so that the trial does not touch the plugin's real data."""
         host.provide("storage", Storage(self._root / "storage"))
 
     def taken(self) -> list[str]:
-        """What can be seen from here of what it got at."""
-        written = sorted(os.listdir(self._folder)) != self._laid
+        """Descriptions of what the plugin reached, as far as it can be seen from here."""
+        written = sorted(os.listdir(self._folder)) != self._initial_entries
         return ["a file that it wrote"] * written + ["a server that it reached"] * bool(self._visits)
 
 
 @asynccontextmanager
-async def baited() -> AsyncIterator[Honeypot]:
+async def open_honeypot() -> AsyncIterator[Honeypot]:
+    """Sets up a honeypot for the duration of a context."""
     with temporary_folder("plughost-conform-") as root:
         bait = Honeypot(Path(root))
         async with await bait.open():

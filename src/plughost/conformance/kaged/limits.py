@@ -1,4 +1,4 @@
-"""How much, how often, and what of it was announced."""
+"""The axes of limits: message size, notification rate, declared notifications."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import time
 from collections.abc import Awaitable
 
 from plughost.conformance.axis import Axis, require
-from plughost.conformance.kaged.stub_host import manifest_of, params_for, stir, stubbed
+from plughost.conformance.kaged.stub_host import exercise, manifest_of, open_stub, params_for
 from plughost.conformance.plugin_under_test import PluginUnderTest
-from plughost.contracts.kaged.contract import MOST_TOLD
+from plughost.contracts.kaged.contract import MAX_NOTIFY_RATE
 from plughost.contracts.kaged.session import MAX_SENT
 from plughost.wire.messages import encode
 
 
 async def size(subject: PluginUnderTest) -> None:
-    """Whatever is longer than a host takes is no frame for the wire, and fails there."""
+    """Sends each method the largest message. A response over the host's limit fails in the framing."""
     for method in sorted(manifest_of(subject).all_methods):
-        async with stubbed(subject) as host:
+        async with open_stub(subject) as host:
             await host.begin()
             params = {**params_for(subject, method), "padding": ""}
             message = {"jsonrpc": "2.0", "id": 0, "method": method, "params": params}
@@ -27,36 +27,38 @@ async def size(subject: PluginUnderTest) -> None:
 
 
 async def rate(subject: PluginUnderTest) -> None:
-    async with stubbed(subject) as host:
+    """Checks how many notifications each call causes."""
+    async with open_stub(subject) as host:
 
-        async def watched(what: str, work: Awaitable[object]) -> None:
-            before, began = len(host.heard), time.monotonic()
+        async def count_notifications(what: str, work: Awaitable[object]) -> None:
+            before, began = len(host.incoming), time.monotonic()
             await work
             await host.drain()
             took = time.monotonic() - began  # a slow machine makes this longer, never shorter
-            told = sum(message.get("id") is None for message in host.heard[before:])
+            sent = sum(message.get("id") is None for message in host.incoming[before:])
             require(
-                told <= MOST_TOLD * (1 + took),
-                f"{what} made it send {told} notifications in {took:.2f} s: of more than {MOST_TOLD} a "
+                sent <= MAX_NOTIFY_RATE * (1 + took),
+                f"{what} made it send {sent} notifications in {took:.2f} s: of more than {MAX_NOTIFY_RATE} a "
                 "second a host drops the rest",
             )
 
-        await watched("its start", host.begin())
-        await stir(subject, lambda method, params: watched(method, host.ask(method, params)))
+        await count_notifications("its start", host.begin())
+        await exercise(subject, lambda method, params: count_notifications(method, host.ask(method, params)))
 
 
 async def notifications(subject: PluginUnderTest) -> None:
+    """Checks that the plugin sends only notifications that its manifest declares."""
     declared = manifest_of(subject).notifications
-    async with stubbed(subject) as host:
-        said = (await host.begin()).get("notifications", [])
-        for name in said if isinstance(said, list) else [said]:
+    async with open_stub(subject) as host:
+        announced = (await host.begin()).get("notifications", [])
+        for name in announced if isinstance(announced, list) else [announced]:
             require(
                 name in declared, f"it says that it sends {name!r:.100}, which its manifest does not declare"
             )
         await host.drain()
-        await stir(subject, host.ask)
+        await exercise(subject, host.ask)
         await host.drain()
-        for message in host.heard:
+        for message in host.incoming:
             name = message["method"]
             require(
                 message.get("id") is not None or name in declared,
@@ -72,7 +74,7 @@ AXES = (
     ),
     Axis(
         name="rate",
-        promise=f"sends no more than {MOST_TOLD} notifications a second, and {MOST_TOLD} at once",
+        promise=f"sends no more than {MAX_NOTIFY_RATE} notifications a second, and {MAX_NOTIFY_RATE} at once",
         test=rate,
     ),
     Axis(

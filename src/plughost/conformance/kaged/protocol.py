@@ -1,4 +1,4 @@
-"""The conversation, from initialize to the end."""
+"""The axes of the protocol: handshake, methods, health checks and shutdown."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from plughost.conformance.jsonrpc_client import Message
 from plughost.conformance.kaged.stub_host import (
     NO_SUCH_METHOD,
     KagedStubHost,
+    exercise,
     manifest_of,
-    stir,
-    stubbed,
+    open_stub,
     with_all_declared,
 )
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
-from plughost.contracts.kaged.contract import HEALTH_WITHIN
+from plughost.contracts.kaged.contract import HEALTH_TIMEOUT
 from plughost.contracts.kaged.session import PROBES
 
 CONTEXT = {
@@ -31,28 +31,32 @@ CONTEXT = {
     "request_id": "request",
 }
 TRIES = 3
-"""For what must happen within a time: a busy machine may be late, a plugin may not."""
+"""Attempts for what must happen within a time: a busy machine may be late, a plugin may not."""
 
 
 async def handshake(subject: PluginUnderTest) -> None:
+    """Checks the answer to initialize as the host does."""
     spec = with_all_declared(subject.spec)
     session = subject.contract.session(spec, subject.contract.bind(spec))
     session.on_start(None)
-    async with stubbed(subject) as host:
+    async with open_stub(subject) as host:
         response = await host.initialize()
         well_formed("initialize", response)
-        session.receive(msgspec.json.encode(response))  # judged as the host judges it
-        host.tell("initialized", {})
-        await host.answers_on()  # whoever works in order has then said what there was to say
+        session.receive(msgspec.json.encode(response))  # checked as the host checks it
+        host.notify("initialized", {})
+        await host.answers_on()  # a plugin that works in order has answered everything by then
         await host.drain()
-        require(not host.unasked(), "it answered the notification initialized: only requests are answered")
+        require(
+            not host.unsolicited(), "it answered the notification initialized: only requests are answered"
+        )
 
 
 async def methods(subject: PluginUnderTest) -> None:
-    async with stubbed(subject) as host:
+    """Calls every declared method and hook, with a context and without."""
+    async with open_stub(subject) as host:
         await host.begin()
-        plain = await stir(subject, host.ask)
-        with_context = await stir(subject, host.ask, CONTEXT)
+        plain = await exercise(subject, host.ask)
+        with_context = await exercise(subject, host.ask, CONTEXT)
         for method, response in (*plain.items(), *with_context.items()):
             well_formed(method, response)
             known = code_of(response) != METHOD_NOT_FOUND
@@ -72,14 +76,14 @@ async def methods(subject: PluginUnderTest) -> None:
             code == METHOD_NOT_FOUND, f"an unknown method is answered with {code}, not {METHOD_NOT_FOUND}"
         )
         await host.drain()
-        require(not host.unasked(), "it answered twice, or what nobody asked")
+        require(not host.unsolicited(), "it answered twice, or what nobody asked")
 
 
 def well_formed(method: str, response: Message) -> None:
-    """`"error": null` beside a result counts as absent."""
+    """Checks the shape of a response. `"error": null` beside a result counts as absent."""
     error = response.get("error")
-    one = ("result" in response) != (error is not None)
-    require(one, f"its answer to {method} holds not exactly one of `result` and `error`")
+    exactly_one = ("result" in response) != (error is not None)
+    require(exactly_one, f"its answer to {method} holds not exactly one of `result` and `error`")
     require(response.get("jsonrpc") == "2.0", f"its answer to {method} has no jsonrpc 2.0")
     if error is not None:
         proper = isinstance(error, dict) and type(error.get("code")) is int
@@ -90,12 +94,14 @@ def well_formed(method: str, response: Message) -> None:
 
 
 def code_of(response: Message) -> Any:
+    """The error code of a response; None when it has none."""
     error = response.get("error")
     return error.get("code") if isinstance(error, dict) else None
 
 
 async def health(subject: PluginUnderTest) -> None:
-    async with stubbed(subject) as host:
+    """Checks that a health check is answered in time."""
+    async with open_stub(subject) as host:
         await host.begin()
         for probe in PROBES:
             response = await _in_time(host, probe)
@@ -106,13 +112,14 @@ async def health(subject: PluginUnderTest) -> None:
 
 async def _in_time(host: KagedStubHost, probe: str) -> Message:
     try:
-        async with asyncio.timeout(HEALTH_WITHIN):
+        async with asyncio.timeout(HEALTH_TIMEOUT):
             return await host.ask(probe, {})
     except TimeoutError:
-        raise Failed(f"{probe} was not answered within {HEALTH_WITHIN:g} s: a host ends it then") from None
+        raise Failed(f"{probe} was not answered within {HEALTH_TIMEOUT:g} s: a host ends it then") from None
 
 
 async def shutdown(subject: PluginUnderTest) -> None:
+    """Checks the exit after shutdown and after the end of stdin."""
     limit = manifest_of(subject).shutdown_timeout_sec
     took: list[float] = []
     while len(took) < TRIES and not (took and took[-1] <= limit):
@@ -121,21 +128,21 @@ async def shutdown(subject: PluginUnderTest) -> None:
         min(took) <= limit,
         f"it ended {min(took):.2f} s after it was asked to; its shutdown_timeout_sec is {limit}",
     )
-    async with stubbed(subject) as host:
+    async with open_stub(subject) as host:
         await host.begin()
         host.wire.end_input()  # as when the host is gone
-        await host.wire.exit_status(limit + subject.patience)
+        await host.wire.exit_status(limit + subject.timeout)
 
 
 async def _time_to_end(subject: PluginUnderTest) -> float:
-    async with stubbed(subject) as host:
+    async with open_stub(subject) as host:
         await host.begin()
         began = time.monotonic()
         response = await host.ask("shutdown", {})
         well_formed("shutdown", response)
         require("result" in response, f"it answered shutdown with the error {response.get('error')}")
         host.wire.end_input()
-        status = await host.wire.exit_status(manifest_of(subject).shutdown_timeout_sec + subject.patience)
+        status = await host.wire.exit_status(manifest_of(subject).shutdown_timeout_sec + subject.timeout)
         require(status == 0, f"after shutdown and the end of its stdin it ended with {status}, not 0")
         return time.monotonic() - began
 

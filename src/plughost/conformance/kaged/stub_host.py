@@ -1,4 +1,4 @@
-"""The least host that a kaged plugin must get along with: it has a storage, and refuses all else."""
+"""A minimal kaged host for conformance tests: it has a storage, and refuses everything else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNKNOWN = {"added later": {"by": ["another", "version"]}}
 
 
 class KagedStubHost(JsonRpcClient):
-    """A conversation with one process."""
+    """The stub host's conversation with one process."""
 
     def __init__(self, subject: PluginUnderTest, wire: RawProcess, answers: Answers, *, stores: bool) -> None:
         super().__init__(wire, answers)
@@ -32,7 +32,7 @@ class KagedStubHost(JsonRpcClient):
         self._stores = stores
 
     async def initialize(self) -> Message:
-        """Its answer."""
+        """Sends initialize and returns the response."""
         config = self._subject.binding.settings.config
         params = {
             "daemon_version": "1.0.0",
@@ -46,14 +46,15 @@ class KagedStubHost(JsonRpcClient):
         return await self.ask("initialize", params)
 
     async def begin(self) -> Message:
-        """Up to `initialized`; its answer to initialize, which must be a result."""
+        """Completes the handshake up to `initialized`; returns the result of initialize, which must be an
+        object."""
         result = (await self.initialize()).get("result")
         require(isinstance(result, dict), "its answer to initialize has no object as its result")
-        self.tell("initialized", {})
+        self.notify("initialized", {})
         return dict(result or {})
 
     async def answers_on(self) -> None:
-        """It is there: what it does not know, it says so."""
+        """Waits until the plugin answers an unknown method: proof that it is alive."""
         await self.ask(NO_SUCH_METHOD, {})
 
     def _take(self, message: Message) -> None:
@@ -68,44 +69,44 @@ MOST_KEYS = 1000
 
 
 class StubStorage:
-    """A storage for one process."""
+    """An in-memory storage service for one process."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
 
     def __call__(self, method: str, params: Any) -> Message:
         given = params_of({"params": params})
         key = str(given.get("key"))
         match method:
             case "kaged.storage.get":
-                return {"result": {"value": self._kept.get(key), "found": key in self._kept}}
+                return {"result": {"value": self._values.get(key), "found": key in self._values}}
             case "kaged.storage.list":
-                return {"result": {"keys": sorted(self._kept), "more": False}}
+                return {"result": {"keys": sorted(self._values), "more": False}}
             case "kaged.storage.set":
-                if len(encode(given)) > LARGEST_VALUE or len(self._kept) >= MOST_KEYS:
+                if len(encode(given)) > LARGEST_VALUE or len(self._values) >= MOST_KEYS:
                     return error(INVALID_PARAMS, "that is too much")
-                self._kept[key] = given.get("value")
+                self._values[key] = given.get("value")
                 return {"result": {}}
             case "kaged.storage.delete":
-                return {"result": {"deleted": self._kept.pop(key, self) is not self}}
+                return {"result": {"deleted": self._values.pop(key, self) is not self}}
         return error(METHOD_NOT_FOUND, f"method not found: {method}")
 
 
 @asynccontextmanager
-async def stubbed(
+async def open_stub(
     subject: PluginUnderTest, answers: Answers | None = None, *, stores: bool = True
 ) -> AsyncIterator[KagedStubHost]:
-    """A new process with nothing said yet, all that it declares, and a data folder of its own."""
+    """Starts a new process with all declared capabilities granted, and a data folder of its own."""
     with temporary_folder("plughost-conform-", READABLE) as folder:
         spec = with_all_declared(subject.spec, options={**subject.spec.options, "data_root": folder})
         async with subject.wire(spec=spec) as wire:
             yield KagedStubHost(subject, wire, answers or StubStorage(), stores=stores)
 
 
-async def stir(
+async def exercise(
     subject: PluginUnderTest, ask: Callable[[str, Any], Awaitable[Any]], context: Message | None = None
 ) -> dict[str, Any]:
-    """Everything that its manifest says can be asked of it, and what was answered."""
+    """Calls every method and hook that the manifest declares; returns the responses by method."""
     more = {} if context is None else {"_context": context}
     return {
         method: await ask(method, {**params_for(subject, method), **more})
@@ -114,7 +115,7 @@ async def stir(
 
 
 def params_for(subject: PluginUnderTest, method: str) -> Message:
-    """The sample's; others are called without, and may refuse that."""
+    """The params for a method: those of the sample call, otherwise none, which a plugin may refuse."""
     sample = subject.sample
     if sample is None or sample.method != method or not isinstance(sample.params, dict):
         return {}
@@ -122,10 +123,11 @@ def params_for(subject: PluginUnderTest, method: str) -> Message:
 
 
 def manifest_of(subject: PluginUnderTest) -> KagedManifest:
-    told: KagedManifest = subject.binding.settings.manifest
-    return told
+    """The manifest of the plugin under test."""
+    manifest: KagedManifest = subject.binding.settings.manifest
+    return manifest
 
 
 def with_all_declared(spec: PluginSpec, **changes: Any) -> PluginSpec:
-    """What its manifest declares is granted, beside what the operator grants anyway."""
+    """The spec with everything granted that the manifest declares, beside the operator's grants."""
     return msgspec.structs.replace(spec, grants=(*spec.grants, DECLARED), **changes)

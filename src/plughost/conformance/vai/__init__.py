@@ -1,4 +1,4 @@
-"""The axes of vai plugins."""
+"""The conformance axes of vai plugins."""
 
 from plughost.conformance.vai import outputs, package, protocol, tenancy
 

@@ -1,4 +1,4 @@
-"""What comes out of it: results of the shape that was promised, and no secret."""
+"""The axes of outputs: results that match their schema, and no leaked secrets."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from plughost._util.json_schema import validation
 from plughost.conformance.axis import Axis, Skipped, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.vai.requests import TENANT, manifest_of, request, schema_of
-from plughost.conformance.vai.stub_host import body_of, greeted
+from plughost.conformance.vai.stub_host import body_of, open_stub
 from plughost.contracts.vai.manifest import Export
 from plughost.contracts.vai.results import outcome
 from plughost.wire.messages import encode
 
 
 async def schema(subject: PluginUnderTest) -> None:
+    """Checks each export's result, and a tool's structured_output against its output_schema."""
     seen = 0
-    async with greeted(subject) as stub:
+    async with open_stub(subject) as stub:
         for export in manifest_of(subject).exports:
             op, body = request(subject, export)
             answer = body_of(export, await stub.ask(op, body))
-            told = outcome(op, msgspec.Raw(encode(answer)))
+            result_outcome = outcome(op, msgspec.Raw(encode(answer)))
             promised = schema_of(subject, export.tool.output_schema) if export.tool is not None else None
-            if export.tool is None or told.status != "succeeded" or promised is None:
+            if export.tool is None or result_outcome.status != "succeeded" or promised is None:
                 continue
             seen += 1
-            assert told.result is not None
-            if not told.result.is_error:
+            assert result_outcome.result is not None
+            if not result_outcome.result.is_error:
                 problems = await asyncio.to_thread(
-                    validation.problems_in_worker, promised, told.result.structured_output
+                    validation.problems_in_worker, promised, result_outcome.result.structured_output
                 )
                 wrong = "; ".join(problems)
                 require(not problems, f"what {export.id} gives does not fit its output_schema: {wrong}")
@@ -41,15 +42,16 @@ async def schema(subject: PluginUnderTest) -> None:
 
 
 async def secrets(subject: PluginUnderTest) -> None:
-    async with greeted(subject) as stub:
+    """Checks that no secret and no token appears in events, responses or stderr."""
+    async with open_stub(subject) as stub:
         for export in manifest_of(subject).exports:
             await stub.ask(*request(subject, export))
         await stub.drain()
-        said = encode(stub.said).decode()
+        transcript = encode(stub.transcript).decode()
         stub.wire.end_input()
         await stub.wire.exit_status()
         for secret in _planted(manifest_of(subject).exports):
-            require(secret not in said, "a secret that it was given is in its events or its responses")
+            require(secret not in transcript, "a secret that it was given is in its events or its responses")
             require(secret not in stub.wire.last_words(), "a secret that it was given is in its stderr")
 
 
@@ -78,6 +80,6 @@ AXES = (
         name="secrets",
         promise="says nothing of its secrets and its token: not in events, not in responses, not on stderr",
         test=secrets,
-        spares=_has_none,
+        skip_reason=_has_none,
     ),
 )

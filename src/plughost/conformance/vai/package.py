@@ -1,4 +1,4 @@
-"""The package itself, before anything of it runs."""
+"""The axis of the package itself: files and schemas, before any process runs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ README = "README.md"
 
 
 async def manifest(subject: PluginUnderTest) -> None:
-    """That it can be read is known by now: otherwise there would be no plugin on trial."""
-    folder, told = folder_of(subject), manifest_of(subject)
-    program = folder / told.runtime.entrypoint[0]
-    require(os.access(program, os.X_OK), f"its entrypoint {told.runtime.entrypoint[0]} cannot be executed")
+    """Checks the files that the manifest names. The manifest itself was valid, or there would be no plugin
+    under test."""
+    folder, package = folder_of(subject), manifest_of(subject)
+    program = folder / package.runtime.entrypoint[0]
+    require(os.access(program, os.X_OK), f"its entrypoint {package.runtime.entrypoint[0]} cannot be executed")
     require((folder / README).is_file(), f"a package has a {README}")
-    for export in told.exports:
+    for export in package.exports:
         for field, path in export.schemas.items():
             schema = schema_of(subject, path)
             require(isinstance(schema, dict), f"{path}, the {field} of {export.id}, is no JSON object")

@@ -1,4 +1,4 @@
-"""The conversation, from hello to shutdown."""
+"""The axes of the protocol: hello, frames, events, cancel and deadlines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from plughost.conformance.axis import Axis, Failed, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.raw_process import QUIET
 from plughost.conformance.vai.requests import context, manifest_of, request
-from plughost.conformance.vai.stub_host import Frame, VaiStubHost, frame, greeted
+from plughost.conformance.vai.stub_host import Frame, VaiStubHost, frame, open_stub
 from plughost.contracts.vai.errors import INVALID_FRAME
 from plughost.contracts.vai.manifest import PROTOCOL
 
@@ -23,23 +23,25 @@ DEADLINES = ("2126-03-12T20:00:00.25Z", "2126-03-12T22:00:00+02:00", "2026-01-01
 
 
 async def hello(subject: PluginUnderTest) -> None:
-    told = manifest_of(subject)
+    """Checks the plugin's hello and its exit after shutdown."""
+    package = manifest_of(subject)
     session = subject.contract.session(subject.spec, subject.binding)
     session.on_start(None)
     async with subject.wire() as wire:
         stub = VaiStubHost(wire)
         await wire.silent("before the host's hello")
-        said = await stub.hello()
-        session.receive(msgspec.json.encode(said))  # judged as the host judges it
+        hello_frame = await stub.hello()
+        session.receive(msgspec.json.encode(hello_frame))  # checked as the host checks it
         await wire.silent("after its hello, and was asked nothing")
         stub.send("shutdown")
         wire.end_input()
         status = await wire.exit_status()
-        require(status == 0, f"{told.package_id} ended with {status} after shutdown, not with 0")
+        require(status == 0, f"{package.package_id} ended with {status} after shutdown, not with 0")
 
 
 async def frames(subject: PluginUnderTest) -> None:
-    async with greeted(subject) as stub:
+    """Checks requests in pieces, joined, large and malformed."""
+    async with open_stub(subject) as stub:
         await _refused(stub, "without a body", op="tool.invoke")
         await _refused(stub, "with an unknown op", op=UNKNOWN_OP, body={})
         export = manifest_of(subject).exports[0]
@@ -52,8 +54,8 @@ async def frames(subject: PluginUnderTest) -> None:
         stub.wire.send_raw(_framed("req_a", UNKNOWN_OP, {}) + _framed("req_b", UNKNOWN_OP, {}))
         for id in ("req_a", "req_b"):
             await stub.response(id, f"{id}, one of two in one write")
-        for said in stub.said:
-            well_formed(said)
+        for received in stub.transcript:
+            well_formed(received)
 
 
 def _framed(id: str, op: str, body: Frame) -> bytes:
@@ -64,39 +66,41 @@ def _framed(id: str, op: str, body: Frame) -> bytes:
 async def _refused(stub: VaiStubHost, what: str, **members: Any) -> None:
     id = f"req_{what.rsplit(maxsplit=1)[-1]}"
     stub.send("request", id=id, **members)
-    said = await stub.response(id, f"a request {what}")
-    error = said.get("error")
-    require(said.get("ok") is False, f"a request {what} was not answered with `ok: false`")
+    response = await stub.response(id, f"a request {what}")
+    error = response.get("error")
+    require(response.get("ok") is False, f"a request {what} was not answered with `ok: false`")
     coded = isinstance(error, dict) and error.get("code") == INVALID_FRAME
     require(coded, f"a request {what} was answered with {error!r:.200}: expected the code {INVALID_FRAME}")
 
 
-def well_formed(said: Frame) -> None:
-    protocol, kind = said.get("protocol"), said.get("type")
+def well_formed(received: Frame) -> None:
+    """Checks the shape of a frame that the plugin sent."""
+    protocol, kind = received.get("protocol"), received.get("type")
     require(protocol == PROTOCOL, f"it sent a frame whose protocol is {protocol!r:.100}")
     require(kind in ("response", "event"), f"it sent a frame of type {kind!r:.100}")
     if kind == "response":
-        whole = said.get("ok") is True and isinstance(said.get("body"), dict)
+        whole = received.get("ok") is True and isinstance(received.get("body"), dict)
         require(
-            whole or said.get("ok") is False, "it sent a response without `ok`, or an ok one without a body"
+            whole or received.get("ok") is False,
+            "it sent a response without `ok`, or an ok one without a body",
         )
     else:
-        require(isinstance(said.get("event"), dict), "it sent an event that is no object")
+        require(isinstance(received.get("event"), dict), "it sent an event that is no object")
 
 
 async def events(subject: PluginUnderTest) -> None:
-    """Each export is asked twice at a time."""
+    """Sends each export two concurrent requests, and checks their events and responses."""
     exports = manifest_of(subject).exports
-    async with greeted(subject) as stub:
+    async with open_stub(subject) as stub:
         asked = [stub.request(*request(subject, export)) for export in (*exports, *exports)]
         for id in asked:
             await stub.response(id, id)
         await stub.drain()
         answered: set[str] = set()
-        for said in stub.said:
-            is_response = said.get("type") == "response"
-            of = said.get("id" if is_response else "request_id")
-            require(of in asked, f"it sent a {said.get('type')} of {of!r:.100}, which nobody asked")
+        for received in stub.transcript:
+            is_response = received.get("type") == "response"
+            of = received.get("id" if is_response else "request_id")
+            require(of in asked, f"it sent a {received.get('type')} of {of!r:.100}, which nobody asked")
             again = "answered it twice" if is_response else "sent an event of it after that"
             require(of not in answered, f"{of} was answered, and it {again}")
             if is_response:
@@ -104,7 +108,8 @@ async def events(subject: PluginUnderTest) -> None:
 
 
 async def cancel(subject: PluginUnderTest) -> None:
-    async with greeted(subject) as stub:
+    """Checks that a cancelled request is answered in time."""
+    async with open_stub(subject) as stub:
         stub.send("cancel", request_id="req_nobody", reason="caller_cancelled")
         for export in manifest_of(subject).exports:
             id = stub.request(*request(subject, export))
@@ -115,15 +120,16 @@ async def cancel(subject: PluginUnderTest) -> None:
             except TimeoutError:
                 late = f"had not answered {CANCEL_WITHIN:g} s after it was cancelled: a host kills it then"
                 raise Failed(f"{export.id} {late}") from None
-        await stub.ask(UNKNOWN_OP, {})  # it is there
+        await stub.ask(UNKNOWN_OP, {})  # proof that it is alive
 
 
 async def deadline(subject: PluginUnderTest) -> None:
-    async with greeted(subject) as stub:
+    """Checks that any form of deadline_at is accepted."""
+    async with open_stub(subject) as stub:
         for export in manifest_of(subject).exports:
             for moment in DEADLINES:
-                told = context(export, deadline_at=moment)
-                await stub.ask(*request(subject, export, told))
+                request_context = context(export, deadline_at=moment)
+                await stub.ask(*request(subject, export, request_context))
 
 
 AXES = (

@@ -1,4 +1,4 @@
-"""What the exports of a package are asked on trial: bodies with nothing in them that anybody needs."""
+"""Sample requests for the exports of a package: bodies with example data only."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ TENANT = "conformance"
 
 
 def manifest_of(subject: PluginUnderTest) -> VaiManifest:
-    told: VaiManifest = subject.binding.settings.manifest
-    return told
+    """The manifest of the package under test."""
+    manifest: VaiManifest = subject.binding.settings.manifest
+    return manifest
 
 
 def folder_of(subject: PluginUnderTest) -> Path:
+    """The folder of the package under test."""
     return Path(subject.spec.cwd or ".").resolve()
 
 
 def schema_of(subject: PluginUnderTest, path: str | None) -> Any:
-    """A schema file of its package; None when there is none, or when a host would not take it."""
+    """A schema file of the package; None when it is missing, or when a host would not accept it."""
     if path is None:
         return None
     try:
@@ -41,6 +43,7 @@ def schema_of(subject: PluginUnderTest, path: str | None) -> Any:
 
 
 def context(export: Export, tenant: str = TENANT, **changes: Any) -> Body:
+    """The context of a sample request, with `changes`."""
     deadline = datetime.now(UTC) + timedelta(milliseconds=export.default_timeout_ms)
     scopes = export.permissions.gateway_api_scopes
     return {
@@ -65,7 +68,8 @@ def context(export: Export, tenant: str = TENANT, **changes: Any) -> Body:
 def request(
     subject: PluginUnderTest, export: Export, told: Body | None = None, tenant: str = TENANT, mark: str = ""
 ) -> tuple[str, Body]:
-    """The op and the body for an export, with this context or the usual one, and a mark in what is said."""
+    """The op and the body for an export, with the given context or the default one, and `mark` in its
+    texts."""
     body: Body = {
         "export_id": export.id,
         "context": context(export, tenant) if told is None else told,
@@ -76,7 +80,7 @@ def request(
 
 
 def _own(subject: PluginUnderTest, export: Export, tenant: str, mark: str) -> Body:
-    """The members that are its kind's own."""
+    """The members of the body that are specific to the export's kind."""
     match export.kind:
         case "tool":
             assert export.tool is not None
@@ -97,8 +101,8 @@ def _own(subject: PluginUnderTest, export: Export, tenant: str, mark: str) -> Bo
             }
             return {"delivery_id": f"del_{tenant}", "attempt": 1, "event": event}
         case "compactor":
-            said = {"kind": "input", "content": [_text("Fix the redirect.", mark)]}
-            projection = {"transport": "inline", "blocks": [said], "pinned_items": [], "token_estimate": 8}
+            block = {"kind": "input", "content": [_text("Fix the redirect.", mark)]}
+            projection = {"transport": "inline", "blocks": [block], "pinned_items": [], "token_estimate": 8}
             return {
                 "compaction_id": f"cmp_{tenant}",
                 "source": {"chain_id": f"ch_{tenant}", "projection": projection},
@@ -119,7 +123,7 @@ def _text(words: str, mark: str) -> Body:
 
 
 def _fits(schema: Any) -> Callable[[Any], bool]:
-    """Whether a value is what a schema takes; anything, where there is no schema that could tell."""
+    """A predicate: whether a value fits the schema; always true without a usable schema."""
 
     def fits(value: Any) -> bool:
         try:

@@ -1,4 +1,4 @@
-"""A value that most likely fits a JSON Schema: enough to get a tool to do something."""
+"""Generates example values for a JSON Schema: good enough to make a tool do something."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PLAIN: dict[str, Any] = {"string": "example", "integer": 1, "number": 1, "boole
 
 
 def example(schema: Any, depth: int = 0) -> Any:
-    """Required members only, each as plain as its schema allows."""
+    """An example with the required members only, each as simple as its schema allows."""
     if not isinstance(schema, dict) or depth > DEEPEST:
         return {}
     for word in ("const", "default"):
@@ -35,7 +35,7 @@ def example(schema: Any, depth: int = 0) -> Any:
 
 
 def marked(value: Any, schema: Any, mark: str, fits: Callable[[Any], bool]) -> Any:
-    """With a mark in every text of it, and in those that it may have, where the schema takes that."""
+    """The value with `mark` in every text, also in optional ones, where the schema allows it."""
     members = schema.get("properties") if isinstance(schema, dict) else None
     if isinstance(value, dict) and isinstance(members, dict):
         free = [name for name, member in members.items() if example(member) == _PLAIN["string"]]

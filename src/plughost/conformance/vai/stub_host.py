@@ -1,4 +1,4 @@
-"""The least host that a vai plugin must get along with: it says hello, asks, and takes what comes."""
+"""A minimal vai host for conformance tests: it says hello, sends requests and records the frames."""
 
 from __future__ import annotations
 
@@ -23,43 +23,50 @@ UNKNOWN = {"added later": {"by": ["another", "version"]}}
 
 
 class VaiStubHost:
-    """A conversation with one process."""
+    """The stub host's conversation with one process."""
 
     def __init__(self, wire: RawProcess) -> None:
         self._numbers = itertools.count(1)
         self._responses: dict[Any, Frame] = {}
         self.wire = wire
-        self.said: list[Frame] = []
-        """Everything that came from it, in its order."""
+        self.transcript: list[Frame] = []
+        """Every frame of the plugin, in order."""
 
     def send(self, type: str, **members: Any) -> None:
+        """Sends a frame."""
         self.wire.send(frame(type, **members))
 
     async def hello(self) -> Frame:
-        """What it says to the host's hello."""
+        """Sends the host's hello and returns the plugin's."""
         self.send("hello", role="host", host={"name": "plughost-conform", "version": "1.0.0"}, **UNKNOWN)
         hello = await self.wire.message("its hello")
         require(hello.get("type") == "hello", f"it began with {hello.get('type')!r:.100}, not with its hello")
         return hello
 
     def request(self, op: str, body: Any) -> str:
+        """Sends a request and returns its id."""
         id = f"req_{next(self._numbers)}"
         self.send("request", id=id, op=op, body=body, **UNKNOWN)
         return id
 
     async def ask(self, op: str, body: Any) -> Frame:
+        """Sends a request and waits for its response."""
         return await self.response(self.request(op, body), op)
 
     async def response(self, id: str, what: str) -> Frame:
+        """Waits for the response to a request id."""
         while id not in self._responses:
             self._take(await self.wire.message(f"the response to {what}"))
         return self._responses[id]
 
     def events(self, id: str) -> list[Frame]:
-        return [each for each in self.said if each.get("type") == "event" and each.get("request_id") == id]
+        """The events of a request so far."""
+        return [
+            each for each in self.transcript if each.get("type") == "event" and each.get("request_id") == id
+        ]
 
     async def drain(self) -> None:
-        """Hear it out."""
+        """Reads frames until the plugin falls silent."""
         try:
             async with asyncio.timeout(LONGEST_TALK):
                 while (message := await self.wire.message_soon()) is not None:
@@ -68,26 +75,27 @@ class VaiStubHost:
             return
 
     def _take(self, message: Frame) -> None:
-        bearable = len(self.said) < MOST_SAID and self.wire.taken < MOST_BYTES
-        require(bearable, f"it does not stop talking, after {len(self.said)} frames")
-        self.said.append(message)
+        bearable = len(self.transcript) < MOST_SAID and self.wire.taken < MOST_BYTES
+        require(bearable, f"it does not stop talking, after {len(self.transcript)} frames")
+        self.transcript.append(message)
         if message.get("type") == "response" and isinstance(message.get("id"), str):
             self._responses.setdefault(message["id"], message)
 
 
 def frame(type: str, **members: Any) -> Frame:
+    """A frame of the protocol."""
     return {"protocol": PROTOCOL, "type": type, **members}
 
 
 @asynccontextmanager
-async def greeted(
+async def open_stub(
     subject: PluginUnderTest,
     env: Mapping[str, str] | None = None,
     writable: tuple[str, ...] = (),
     scratch: str | None = None,
 ) -> AsyncIterator[VaiStubHost]:
-    """A new process that has said hello, whoever it said it is; it may write in the folders `writable`, and
-    in `scratch`, which is made for it."""
+    """Starts a new process and exchanges hello, whatever identity it claims. It may write to the folders
+    `writable`, and to `scratch`, which is created for it."""
     spec = subject.spec
     allow = joined(spec.allow, Access(write=writable))
     options = spec.options if scratch is None else {**spec.options, "scratch": scratch}
@@ -98,7 +106,7 @@ async def greeted(
 
 
 def body_of(export: Export, response: Frame) -> Frame:
-    """The body of a response that must be ok."""
+    """The body of a response, which must be ok."""
     body = response.get("body")
     require(
         response.get("ok") is True and isinstance(body, dict),

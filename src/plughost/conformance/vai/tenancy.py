@@ -1,4 +1,4 @@
-"""Invocations beside each other: what one leaves is not there for the next."""
+"""The axes of isolation between invocations: scratch folders and tenants."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from plughost.conformance.axis import Axis, Failed, require
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.vai.requests import context, folder_of, manifest_of, request
-from plughost.conformance.vai.stub_host import VaiStubHost, body_of, greeted
+from plughost.conformance.vai.stub_host import VaiStubHost, body_of, open_stub
 from plughost.contracts.vai.manifest import Export
 from plughost.errors import LaunchFailed
 from plughost.sandbox.untrusted_temp_dir import PASSABLE, make_folder, temporary_folder
@@ -21,12 +21,13 @@ from plughost.vai.invocations.scratch import Scratch
 from plughost.wire.messages import encode
 
 ANYBODYS = 0o777
-"""Of a root host, a confined plugin is another user, whom nobody knows before it starts."""
+"""Under a root host, a sandboxed plugin runs as another user, unknown before it starts."""
 MOST_LISTED = 100_000
-"""Files and folders that are looked at."""
+"""Maximum number of files and folders that are listed."""
 
 
 async def scratch(subject: PluginUnderTest) -> None:
+    """Checks that the plugin writes only in the scratch folder of the current invocation."""
     before = _listing(folder_of(subject))
     with temporary_folder("plughost-conform-", PASSABLE) as private:
         outside = os.path.join(private, secrets.token_hex(16))  # which other users cannot guess
@@ -37,7 +38,7 @@ async def scratch(subject: PluginUnderTest) -> None:
         folders = Scratch()
         try:
             root = folders.root()
-            async with greeted(subject, elsewhere, tuple(elsewhere.values()), scratch=root) as stub:
+            async with open_stub(subject, elsewhere, tuple(elsewhere.values()), scratch=root) as stub:
                 for export in manifest_of(subject).exports:
                     if export.permissions.filesystem == "scratch":
                         await _twice(subject, stub, export, folders, root)
@@ -52,12 +53,13 @@ async def scratch(subject: PluginUnderTest) -> None:
 async def _twice(
     subject: PluginUnderTest, stub: VaiStubHost, export: Export, folders: Scratch, root: str
 ) -> None:
-    """Each time in another folder, which is gone afterwards as it is after every invocation."""
+    """Invokes the export twice, each time in another scratch folder, which is removed afterwards as a host
+    does."""
     statuses = []
     for number in range(2):
         async with _place(export, folders, root, number) as place:
-            told = context(export, scratch_dir=place)
-            body = body_of(export, await stub.ask(*request(subject, export, told)))
+            request_context = context(export, scratch_dir=place)
+            body = body_of(export, await stub.ask(*request(subject, export, request_context)))
             statuses.append(body.get("status"))
             await stub.drain()
     left = ", ".join(sorted(map(os.path.basename, folders.stray_paths(root))))
@@ -70,7 +72,8 @@ async def _twice(
 
 @asynccontextmanager
 async def _place(export: Export, folders: Scratch, root: str, number: int) -> AsyncIterator[str]:
-    """A folder in the root, which the plugin may change at any moment; made and removed as by a host."""
+    """A scratch folder in the root, which the plugin may change at any moment; created and removed as a host
+    does."""
     try:
         place = folders.make(root, f"{number}-{secrets.token_hex(8)}")
     except LaunchFailed as error:
@@ -84,9 +87,9 @@ async def _place(export: Export, folders: Scratch, root: str, number: int) -> As
 
 
 def _listing(folder: Path) -> dict[str, tuple[int, int]]:
-    """Every file below a folder, and what cannot be looked into; no symlink is followed.
+    """Every file below a folder, and folders that cannot be read; symlinks are not followed.
 
-    What an interpreter caches beside its modules is not the plugin's doing.
+    An interpreter's cache beside its modules is ignored: the plugin did not write it.
     """
     found: dict[str, tuple[int, int]] = {}
     waiting, looked = [str(folder)], 0
@@ -114,16 +117,17 @@ def _asks_for_none(subject: PluginUnderTest) -> str | None:
 
 
 async def tenants(subject: PluginUnderTest) -> None:
-    """The same is asked for two tenants, and then something of their own, the second time too."""
+    """Sends the same and different requests for two tenants, and checks that nothing of the first reaches the
+    second."""
     first, second = (uuid.uuid4().hex for _ in range(2))
-    async with greeted(subject) as stub:
+    async with open_stub(subject) as stub:
         for export in manifest_of(subject).exports:
             for mark in ("", first):
                 await stub.ask(*request(subject, export, tenant=first, mark=mark))
             for mark in ("", "", second):
                 id = stub.request(*request(subject, export, tenant=second, mark=mark))
-                said = [await stub.response(id, export.id), *stub.events(id)]
-                leaked = first.encode() in encode(said)
+                received = [await stub.response(id, export.id), *stub.events(id)]
+                leaked = first.encode() in encode(received)
                 require(not leaked, f"{export.id} told one tenant something of another")
 
 
@@ -133,7 +137,7 @@ AXES = (
         promise="writes in the scratch folder of the invocation at hand: not in an earlier one's, not in its "
         "own package, not in TMPDIR and not in HOME (other places are the sandbox's to keep from it)",
         test=scratch,
-        spares=_asks_for_none,
+        skip_reason=_asks_for_none,
     ),
     Axis(
         name="tenants",

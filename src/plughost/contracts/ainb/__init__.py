@@ -1,1 +1,1 @@
-"""The contract ainb."""
+"""The contract ainb: terminal screens, snapshots and command lines over Content-Length JSON-RPC."""

@@ -1,6 +1,7 @@
-"""Chunked publishes of the sessions topic: large data as a row of snapshots, and back.
+"""Chunked publishes of ainb's sessions topic: splits usage data into msgpack snapshots and reassembles it.
 
-A publisher splits, whoever subscribes assembles: plugins with their SDK, and embedding programs with this.
+The publisher splits and each subscriber assembles: plugins with their SDK, embedding programs with this
+module.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ import msgspec
 
 WIRE_VERSION = 3
 TARGET = 2 << 20
-"""Bytes of msgpack in one chunk, about; in base64, with its envelope, it stays below 2.7 MiB."""
+"""Approximate bytes of msgpack per chunk; in base64, with its envelope, a chunk stays below 2.7 MiB."""
 STEP = 64
-"""Calls are added by so many before the size is looked at again."""
+"""Calls that are added to a chunk before its size is measured again."""
 MAX_BATCH = 64 << 20
-"""Bytes of msgpack in one batch that is received; a larger one is dropped."""
+"""Maximum bytes of msgpack in one received batch; a larger batch is dropped."""
 
 
 class UsageBucket(msgspec.Struct):
+    """Totals of tokens, sessions, calls and cost, as published on the sessions topic."""
+
     input_tokens: int = 0
     cache_creation_tokens: int = 0
     cache_read_tokens: int = 0
@@ -32,7 +35,7 @@ class UsageBucket(msgspec.Struct):
 
 
 class UsageData(msgspec.Struct):
-    """Aggregates, and the calls they are made of."""
+    """The payload of a publish: the aggregates, and the calls they are computed from."""
 
     daily: list[Any] = []
     weekly: list[Any] = []
@@ -50,6 +53,8 @@ class UsageData(msgspec.Struct):
 
 
 class Chunk(msgspec.Struct):
+    """One msgpack message of a chunked publish on the sessions topic."""
+
     version: int
     published_ns: int
     partial: bool
@@ -63,20 +68,21 @@ class _Version(msgspec.Struct):
 
 
 class ChunkMismatch(msgspec.Struct, frozen=True):
-    """Data of another wire version: to be shown as such, not read."""
+    """The result of `Assembler.feed` for a chunk of another wire version: show the mismatch, do not read the
+    data."""
 
     expected: int
     got: int
 
 
 class UnreadableChunk(msgspec.Struct, frozen=True):
-    """What came is no chunk at all."""
+    """The result of `Assembler.feed` for bytes that are not a chunk, or for a batch over the size limit."""
 
     reason: str
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """A publish, whole again. `partial` is the publisher's word that more is still being counted."""
+    """A publish, reassembled from its chunks. `partial` means that the publisher is still counting."""
 
     published_ns: int
     partial: bool
@@ -86,71 +92,74 @@ class Batch(msgspec.Struct, frozen=True):
 def split(
     data: UsageData, published_ns: int, *, partial: bool = False, target: int = TARGET
 ) -> Iterator[bytes]:
-    """The chunks of one publish: the first has the aggregates and the first calls, the others only calls."""
-    slices = list(_slices(data, target))
+    """Splits one publish into encoded chunks: the first has the aggregates and the first calls, the others
+    only calls."""
+    slices = list(_group_calls(data, target))
     for index, calls in enumerate(slices):
         part = msgspec.structs.replace(data, calls=calls) if index == 0 else UsageData(calls=calls)
         final = index == len(slices) - 1
         yield msgspec.msgpack.encode(Chunk(WIRE_VERSION, published_ns, partial, part, index, final))
 
 
-def _slices(data: UsageData, target: int) -> Iterator[list[Any]]:
-    """At least one, which may be empty. A single call that is too large still goes."""
+def _group_calls(data: UsageData, target: int) -> Iterator[list[Any]]:
+    """Groups the calls by size: at least one group, possibly empty. A single call over `target` is still
+    sent."""
     room = target - len(msgspec.msgpack.encode(msgspec.structs.replace(data, calls=[])))
-    begun: list[Any] = []
+    group: list[Any] = []
     for at in range(0, len(data.calls), STEP):
-        some = data.calls[at : at + STEP]
-        for piece in [some] if len(msgspec.msgpack.encode(some)) <= target else [[call] for call in some]:
+        calls = data.calls[at : at + STEP]
+        for piece in [calls] if len(msgspec.msgpack.encode(calls)) <= target else [[call] for call in calls]:
             size = len(msgspec.msgpack.encode(piece))
-            if begun and size > room:
-                yield begun
-                begun, room = [], target
-            begun += piece
+            if group and size > room:
+                yield group
+                group, room = [], target
+            group += piece
             room -= size
-    yield begun
+    yield group
 
 
 class Assembler:
-    """Takes the snapshots of one topic as they come."""
+    """Reassembles the chunks of one topic, fed in the order in which they arrive."""
 
-    def __init__(self, most: int = MAX_BATCH) -> None:
-        self._most = most
-        self._begun: UsageData | None = None
+    def __init__(self, max_bytes: int = MAX_BATCH) -> None:
+        self._max_bytes = max_bytes
+        self._data: UsageData | None = None
         self._published_ns = 0
         self._expected = 0
         self._size = 0
 
     def feed(self, payload: bytes) -> Batch | ChunkMismatch | UnreadableChunk | None:
-        """A whole batch with its last chunk; None before that, and for a chunk without those before it."""
+        """Returns the batch when its last chunk arrives; None before that, and for a chunk whose predecessors
+        are missing."""
         try:
             version = msgspec.msgpack.decode(payload, type=_Version).version
             if version != WIRE_VERSION:
-                self._begun = None
+                self._data = None
                 return ChunkMismatch(WIRE_VERSION, version)
             chunk = msgspec.msgpack.decode(payload, type=Chunk)
         except (ValueError, RecursionError) as error:
-            self._begun = None
+            self._data = None
             return UnreadableChunk(str(error))
         return self._take(chunk, len(payload))
 
     def _take(self, chunk: Chunk, size: int) -> Batch | UnreadableChunk | None:
-        if chunk.chunk_index == 0:  # a new publish: what was under way is old
-            self._begun = chunk.data
+        if chunk.chunk_index == 0:  # a new publish: drop an incomplete older one
+            self._data = chunk.data
             self._published_ns = chunk.published_ns
             self._size = 0
-        elif self._begun is None:
+        elif self._data is None:
             return None
         elif (chunk.published_ns, chunk.chunk_index) != (self._published_ns, self._expected):
-            self._begun = None
+            self._data = None
             return None
         else:
-            self._begun.calls += chunk.data.calls
+            self._data.calls += chunk.data.calls
         self._size += size
-        if self._size > self._most:
-            self._begun = None
-            return UnreadableChunk(f"a batch is over the limit of {self._most} bytes")
+        if self._size > self._max_bytes:
+            self._data = None
+            return UnreadableChunk(f"a batch is over the limit of {self._max_bytes} bytes")
         self._expected = chunk.chunk_index + 1
         if not chunk.is_final:
             return None
-        data, self._begun = self._begun, None
+        data, self._data = self._data, None
         return Batch(chunk.published_ns, chunk.partial, data)

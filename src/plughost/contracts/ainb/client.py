@@ -1,4 +1,5 @@
-"""ainb in its own words: frames, keys, events and command lines of one plugin."""
+"""The typed client of an ainb plugin: render frames, forward keys and mouse, send events, run command
+lines."""
 
 from __future__ import annotations
 
@@ -31,11 +32,14 @@ from plughost.wire.ledger import FOREVER
 RENDER_DEADLINE = 2.0
 
 _keys = itertools.count()
-"""The generation of a key: one count for all plugins."""
+"""The generation counter of key events, shared by all plugins."""
 _mice = itertools.count()
+"""The generation counter of mouse events, shared by all plugins."""
 
 
 class AinbPlugin(Protocol):
+    """The part of `plughost.Plugin` that the ainb client uses."""
+
     name: str
 
     @property
@@ -59,13 +63,16 @@ class AinbPlugin(Protocol):
 
 
 class CliResult(NamedTuple):
+    """The result of a command line: stdout, stderr and the exit code."""
+
     stdout: bytes
     stderr: bytes
     exit_code: int
 
 
 class AinbScreen:
-    """One frame in flight at a time, whoever asks; those who ask meanwhile share the next one."""
+    """Coalesces render requests: one `plugin/render` is in flight at a time, and callers that wait share the
+    next frame."""
 
     def __init__(self, plugin: AinbPlugin) -> None:
         self._plugin = weakref.proxy(plugin)
@@ -75,7 +82,8 @@ class AinbScreen:
         self.unresponsive = False
 
     async def render(self, viewport: Viewport, deadline: float) -> RenderResult:
-        self._viewport = viewport  # the newest counts
+        """Returns the next frame; Timeout after `deadline` seconds. The size of the newest caller counts."""
+        self._viewport = viewport  # the newest size counts
         if self._next is None:
             self._next = asyncio.get_running_loop().create_future()
             self._next.add_done_callback(lambda frame: frame.cancelled() or frame.exception())
@@ -94,7 +102,7 @@ class AinbScreen:
 
     async def _draw(self, frame: asyncio.Future[RenderResult]) -> None:
         try:
-            # No timeout here: a frame that comes late ends the wait for it, and the next may be asked for.
+            # No timeout here: a late frame still ends this request, and only then may the next be sent.
             params = RenderParams(self._viewport)
             result = await self._plugin.call(
                 "plugin/render", params, timeout=FOREVER, type=RenderResult, priority=True
@@ -110,7 +118,8 @@ class AinbScreen:
 
 
 def _check(value: KeyEvent | MouseEvent | Viewport) -> None:
-    """Numbers are checked where they are read; what we send should never fail there."""
+    """Validates a value before it is sent: msgspec checks numeric ranges only on decoding, as the plugin
+    would."""
     try:
         msgspec.convert(msgspec.to_builtins(value), type(value))
     except msgspec.ValidationError as error:
@@ -121,25 +130,27 @@ _screens: weakref.WeakKeyDictionary[AinbPlugin, AinbScreen] = weakref.WeakKeyDic
 
 
 class Ainb:
-    """A typed view of an ainb plugin. Views of one plugin share its screen."""
+    """A typed client of an ainb plugin. All clients of one plugin share its screen."""
 
     def __init__(self, plugin: AinbPlugin) -> None:
         self._plugin = plugin
         self._screen = _screens.setdefault(plugin, AinbScreen(plugin))
 
     async def render(self, width: int, height: int, *, deadline: float = RENDER_DEADLINE) -> RenderResult:
-        """A frame; Timeout when none comes in time: the plugin counts as unresponsive until one does."""
+        """Requests a frame. Raises Timeout when none arrives in time; the plugin is unresponsive until one
+        does."""
         viewport = Viewport(width, height)
         _check(viewport)
         return await self._screen.render(viewport, deadline)
 
     @property
     def unresponsive(self) -> bool:
+        """Whether the last frame missed its deadline and has not arrived since."""
         return self._screen.unresponsive
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """While its screen is shown it is not ended for being idle."""
+        """A context in which the plugin's screen is shown: the plugin is not stopped for being idle."""
         reason = object()
         self._plugin.pin(reason)
         try:
@@ -148,23 +159,23 @@ class Ainb:
             self._plugin.unpin(reason)
 
     def key(self, screen_id: str, key: KeyEvent) -> bool:
-        """Forward a key, ahead of everything that waits; False when the plugin is not running."""
+        """Forwards a key event ahead of everything queued; False when the plugin is not running."""
         _check(key)
         params = HandleKeyParams(screen_id, key, next(_keys))
         return self._plugin.notify("plugin/handle_key", params, urgent=True)
 
     def mouse(self, screen_id: str, mouse: MouseEvent) -> bool:
-        """Forward what the mouse does, like a key."""
+        """Forwards a mouse event ahead of everything queued; False when the plugin is not running."""
         _check(mouse)
         params = HandleMouseParams(screen_id, mouse, next(_mice))
         return self._plugin.notify("plugin/handle_mouse", params, urgent=True)
 
     def event(self, topic: str, payload: bytes) -> bool:
-        """Tell it of an event; False when it is not running."""
+        """Sends an event of a topic to the plugin; False when the plugin is not running."""
         return self._plugin.notify("plugin/handle_event", HandleEventParams(topic, payload))
 
     async def cli(self, namespace: str, argv: Sequence[str], *, timeout: float = FOREVER) -> CliResult:
-        """Run a command line of one of its namespaces."""
+        """Runs a command line in one of the plugin's CLI namespaces."""
         params = CliDispatchParams(namespace, list(argv))
         result: CliDispatchResult = await self._plugin.call(
             "plugin/cli_dispatch", params, timeout=timeout, type=CliDispatchResult

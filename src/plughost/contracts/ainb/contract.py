@@ -1,4 +1,4 @@
-"""ainb, plugin contract v2: Content-Length JSON-RPC both ways, screens, snapshots, supervised."""
+"""The ainb contract, plugin contract v2: Content-Length JSON-RPC in both directions, screens, snapshots."""
 
 from __future__ import annotations
 
@@ -40,36 +40,38 @@ __all__ = [
 ]
 
 DECLARED = "declared"
-"""The grant of all that the manifest declares."""
+"""The grant of every capability that the manifest declares."""
 LIMITED = ("network", "spawn_subprocess")
-"""Those that a list limits; of the others, any list grants the whole."""
+"""The capabilities that a list in the manifest limits; for the others any non-empty list grants the whole."""
 FILE_CAPABILITIES = ("read_sessions", "read_claude_logs", "read_codex_logs")
 
 
 class AinbOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """An ainb plugin's own settings; times in seconds."""
+    """The options of an ainb plugin in plughost.toml; times in seconds."""
 
     folder: str | None = None
-    """Where its manifest.toml is; without it, the folder of its program."""
+    """The folder of its manifest.toml. Default: the folder of its program."""
     init_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 15.0
     call_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 30.0
     shutdown_grace: Annotated[float, AUTHOR_MAY_LOWER] = 5.0
-    """Until it is sent SIGTERM; SIGKILL follows 2 s later."""
+    """Seconds from the shutdown request to SIGTERM; SIGKILL follows 2 s later."""
     idle_reap_secs: float | None = None
-    """Instead of the manifest's; 0 never."""
+    """Overrides the manifest's idle timeout; 0 never stops an idle plugin."""
     backoff: tuple[float, ...] = (1.0, 4.0, 16.0)
     failure_limit: int = 3
     failure_window: float = 60.0
     max_unread: Annotated[int, AUTHOR_MAY_LOWER] = 64 << 20
-    """Bytes of events it may leave unread before it is ended as failed."""
+    """Bytes of events that the plugin may leave unread before it is stopped as failed."""
     log_level: Literal["trace", "debug", "info", "warn", "error"] = "info"
-    """What it logs below this is not kept."""
+    """The lowest level of its log messages that are kept."""
     data_root: str | None = None
-    """Its own folder below this one is made when it may write there; `plugins` in AINB_HOME, or else in
-    `~/.agents-in-a-box`."""
+    """The parent of the plugin's data folder, which is created if the plugin may write it. Default: `plugins`
+    in AINB_HOME, or else in `~/.agents-in-a-box`."""
 
 
 class AinbSettings(msgspec.Struct, frozen=True):
+    """The resolved settings that an ainb session needs."""
+
     manifest: AinbManifest
     path: str
     granted: tuple[str, ...]
@@ -78,10 +80,12 @@ class AinbSettings(msgspec.Struct, frozen=True):
 
 TERM_GRACE = 2.0
 MAX_REVERSE = 32
-"""Requests served at a time: each may hold a file of 12 MiB."""
+"""Plugin requests that are served at a time: each may hold a file of 12 MiB in memory."""
 
 
 class AinbContract:
+    """The contract of ainb plugins: reads manifest.toml, resolves specs and creates sessions."""
+
     name = "ainb"
     options: type[msgspec.Struct] = AinbOptions
     default_grants: tuple[str, ...] = (DECLARED,)
@@ -136,27 +140,27 @@ class AinbContract:
         folder = _manifest_folder(spec, options)
         _check_text(folder, spec.name)
         read = manifest.read(folder)
-        told = read.manifest
-        if spec.name != told.plugin.name:
-            raise InvalidSpec(f"its manifest calls it {told.plugin.name!r}", plugin=spec.name)
-        asked = told.capabilities.granted()
-        granted, named = _granted(spec, told)
+        plugin_manifest = read.manifest
+        if spec.name != plugin_manifest.plugin.name:
+            raise InvalidSpec(f"its manifest calls it {plugin_manifest.plugin.name!r}", plugin=spec.name)
+        asked = plugin_manifest.capabilities.granted()
+        granted, named = _parse_grants(spec, plugin_manifest)
         word = operators_word(guard.effective(asked, named), spec.allow)
         held, withheld = own_words.without_private(guard.effective(asked, granted), word, spec)
         names = tuple(word for word in Capabilities.__struct_fields__ if guard.allows(held, word))
-        topics = tuple(told.subscribes.snapshots) if "event_bus" in names else ()
+        topics = tuple(plugin_manifest.subscribes.snapshots) if "event_bus" in names else ()
         home = os.environ.get("AINB_HOME") or "~/.agents-in-a-box"
         data_root = options.data_root or os.path.join(home, "plugins")
-        data = os.path.join(os.path.expanduser(data_root), told.plugin.name)
+        data = os.path.join(os.path.expanduser(data_root), plugin_manifest.plugin.name)
         settings = AinbSettings(
-            told,
+            plugin_manifest,
             str(folder / manifest.FILE),
             names,
             data if "write_plugin_data" in names else None,
         )
         programs = own_words.programs(held, spec)
         return ResolvedSpec(
-            _policy(told, options, topics),
+            _policy(plugin_manifest, options, topics),
             {**from_host("HOME", "PATH", "LANG", "TERM", "AINB_HOME"), **spec.env},
             capabilities=held,
             operator=word,
@@ -164,8 +168,15 @@ class AinbContract:
             settings=settings,
             topics=topics,
             log_level=options.log_level,
-            provides={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
-            lints=(*map(str, read.lints), *withheld, *_unenforced(names, spec, sandbox_class(spec, self))),
+            provides={
+                kind: tuple(getattr(plugin_manifest.provides, kind))
+                for kind in plugin_manifest.provides.__struct_fields__
+            },
+            lints=(
+                *map(str, read.lints),
+                *withheld,
+                *_unenforced_lints(names, spec, sandbox_class(spec, self)),
+            ),
             data=_data_folder(settings.data_folder, folder, options),
             folder=str(folder),
             granting={"item": "{name}={path}"},
@@ -182,9 +193,9 @@ class AinbContract:
 
 
 def _manifest_folder(spec: PluginSpec, options: AinbOptions) -> Path:
-    """A plugin that was found by its folder has its manifest there; else the operator's words tell where.
+    """The folder of the manifest: where the plugin was discovered, or where the operator's options point.
 
-    A real path, found out once: it tells whose data the plugin gets, and a folder that was found does not
+    A real path, resolved once: it says whose data the plugin gets, and a folder that was discovered does not
     become another one by a symlink that is put in its place.
     """
     if spec.folder is not None:
@@ -211,9 +222,11 @@ def _data_folder(path: str | None, folder: Path, options: AinbOptions) -> DataFo
     return DataFolder(path, owner=str(folder), make_parents=options.data_root is None)
 
 
-def _policy(told: AinbManifest, options: AinbOptions, topics: tuple[str, ...]) -> LifecyclePolicy:
-    eager = told.lifecycle.spawn == "eager"
-    idle = told.lifecycle.idle_reap_secs if options.idle_reap_secs is None else options.idle_reap_secs
+def _policy(plugin_manifest: AinbManifest, options: AinbOptions, topics: tuple[str, ...]) -> LifecyclePolicy:
+    eager = plugin_manifest.lifecycle.spawn == "eager"
+    idle = (
+        plugin_manifest.lifecycle.idle_reap_secs if options.idle_reap_secs is None else options.idle_reap_secs
+    )
     return LifecyclePolicy(
         eager=eager,
         ready_timeout=options.init_timeout,
@@ -231,20 +244,28 @@ def _policy(told: AinbManifest, options: AinbOptions, topics: tuple[str, ...]) -
     )
 
 
-def _granted(spec: PluginSpec, told: AinbManifest) -> tuple[list[Capability], list[Capability]]:
-    """The operator's words: `declared`, a capability's name, or `name=item` for one item of its list. The
-    second list has what he names himself; the items of a whole capability that a list limits are its
-    manifest's."""
+def _parse_grants(
+    spec: PluginSpec, plugin_manifest: AinbManifest
+) -> tuple[list[Capability], list[Capability]]:
+    """Parses the operator's grants: `declared`, a capability's name, or `name=item` for one item of its list.
+
+    Returns all granted capabilities, and those that the operator names himself. A limited capability that is
+    granted as a whole is not among the latter: its items are the manifest's choice.
+    """
     granted: list[Capability] = []
     named: list[Capability] = []
     scopes: dict[str, list[str]] = {}
     for word in spec.grants:
         name, limited, item = word.partition("=")
         if word == DECLARED:
-            granted += told.capabilities.granted()
+            granted += plugin_manifest.capabilities.granted()
         elif name not in Capabilities.__struct_fields__ or (limited and not (item and name in LIMITED)):
             known = ", ".join(
-                (DECLARED, *Capabilities.__struct_fields__, *(f"{one}=ITEM" for one in LIMITED))
+                (
+                    DECLARED,
+                    *Capabilities.__struct_fields__,
+                    *(f"{limited_name}=ITEM" for limited_name in LIMITED),
+                )
             )
             raise InvalidSpec(f"unknown grant {word!r}; known: {known}", plugin=spec.name)
         elif limited:
@@ -256,22 +277,25 @@ def _granted(spec: PluginSpec, told: AinbManifest) -> tuple[list[Capability], li
     return granted + [each for each in named if each.scope is not None], named
 
 
-def _unenforced(names: Collection[str], spec: PluginSpec, sandbox: str) -> tuple[str, ...]:
+def _unenforced_lints(names: Collection[str], spec: PluginSpec, sandbox: str) -> tuple[str, ...]:
+    """Lints: granted or denied capabilities that this sandbox class does not enforce for the plugin's own
+    process."""
     if sandbox != "none":
-        return tuple(_read_by_the_host(names, sandbox, spec.allow))
+        return tuple(_host_only_folder_lints(names, sandbox, spec.allow))
     if "spawn_subprocess" in names:
         return ()
     return ("spawn_subprocess is not granted, but without a sandbox nothing keeps it from starting programs",)
 
 
 def log_folders() -> dict[str, str]:
-    """The folder of each capability to read files; that of sessions follows AINB_HOME."""
+    """The folder behind each capability to read files; that of sessions follows AINB_HOME."""
     sessions = os.path.join(os.environ.get("AINB_HOME") or "~/.agents-in-a-box", "sessions")
     return dict(zip(FILE_CAPABILITIES, (sessions, "~/.claude/projects", "~/.codex/sessions"), strict=True))
 
 
-def _read_by_the_host(names: Collection[str], sandbox: str, allowed: Access) -> Iterator[str]:
-    """Granted log folders are read through the host. Most existing plugins open the files themselves."""
+def _host_only_folder_lints(names: Collection[str], sandbox: str, allowed: Access) -> Iterator[str]:
+    """Lints for log folders that only the host can read. Most existing plugins open these files
+    themselves."""
     for name, folder in log_folders().items():
         place = os.path.expanduser(folder)
         open_to_it = any(

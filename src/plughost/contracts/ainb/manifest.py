@@ -1,4 +1,5 @@
-"""manifest.toml: what an ainb plugin says of itself. Every problem is located; looseness is only linted."""
+"""The manifest of an ainb plugin, manifest.toml: parsing, validation with line numbers, lints for loose
+entries."""
 
 from __future__ import annotations
 
@@ -17,14 +18,16 @@ FILE = "manifest.toml"
 ABI_VERSION = 2
 MOST_TOPICS = 1000
 RESERVED = "host"
-"""The publisher that is no plugin."""
+"""The name under which the host publishes; no plugin may have it."""
 
 Grant = bool | list[str]
-"""True, or a list of what it is limited to; false and an empty list deny."""
+"""True, or a list of items to which the capability is limited; false and an empty list deny."""
 Seconds = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 
 
 class AinbAbout(msgspec.Struct, frozen=True):
+    """The `[plugin]` section of manifest.toml."""
+
     name: str
     version: str
     abi_version: int
@@ -32,6 +35,8 @@ class AinbAbout(msgspec.Struct, frozen=True):
 
 
 class Capabilities(msgspec.Struct, frozen=True):
+    """The `[capabilities]` section of manifest.toml."""
+
     read_sessions: Grant = False
     write_plugin_data: Grant = False
     event_bus: Grant = False
@@ -41,7 +46,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     read_codex_logs: Grant = False
 
     def granted(self) -> list[Capability]:
-        """Those that are, in the order of the contract."""
+        """The capabilities that the manifest asks for, in the order of the contract."""
         return [
             Capability(name, None if grant is True else tuple(grant))
             for name in self.__struct_fields__
@@ -50,6 +55,8 @@ class Capabilities(msgspec.Struct, frozen=True):
 
 
 class Provides(msgspec.Struct, frozen=True):
+    """The `[provides]` section of manifest.toml."""
+
     screens: list[str] = []
     commands: list[str] = []
     cli_namespaces: list[str] = []
@@ -57,16 +64,22 @@ class Provides(msgspec.Struct, frozen=True):
 
 
 class Subscribes(msgspec.Struct, frozen=True):
+    """The `[subscribes]` section of manifest.toml."""
+
     snapshots: list[str] = []
 
 
 class Lifecycle(msgspec.Struct, frozen=True):
+    """The `[lifecycle]` section of manifest.toml."""
+
     spawn: Literal["lazy", "eager"] = "lazy"
     idle_reap_secs: Seconds = 600
-    """0 never ends it for being idle."""
+    """Seconds after which an idle plugin is stopped; 0 never."""
 
 
 class AinbManifest(msgspec.Struct, frozen=True):
+    """The whole manifest.toml of an ainb plugin; also part of the answer to `plugin/init`."""
+
     plugin: AinbAbout
     capabilities: Capabilities = Capabilities()
     provides: Provides = Provides()
@@ -75,14 +88,15 @@ class AinbManifest(msgspec.Struct, frozen=True):
 
 
 class AinbManifestFile(msgspec.Struct, frozen=True):
-    """A manifest that can be used, and what about it should be better."""
+    """A valid manifest, with the lints found in it."""
 
     manifest: AinbManifest
     lints: tuple[LocatedProblem, ...] = ()
 
 
 def read(folder: Path) -> AinbManifestFile:
-    """The manifest of a plugin's folder, a real path; InvalidConfig with all that is wrong with it."""
+    """Reads the manifest in a plugin's folder, which is a real path. Raises InvalidConfig with every problem,
+    each with its line."""
     document = load_authors_toml(folder / FILE)
     lints = document.set_aside_unknown(AinbManifest, document.data)
     manifest = document.read(AinbManifest, (), document.data)
@@ -120,7 +134,7 @@ def _check_about(document: Document, about: dict[str, Any], folder: Path) -> Non
 
 
 def write(manifest: AinbManifest) -> str:
-    """The manifest as TOML; reading it again gives an equal one."""
+    """Writes the manifest as TOML; reading it again gives an equal manifest."""
     sections = []
     for section in manifest.__struct_fields__:
         pairs = msgspec.structs.asdict(getattr(manifest, section))

@@ -1,6 +1,6 @@
-"""How far an ainb manifest's own word goes: to public hosts, and to programs that everybody may read.
+"""The limits of an ainb manifest's declarations: public hosts, and programs that everybody may read.
 
-For private addresses and private files the operator has to say so himself: `network=HOST` or
+Private addresses and private files need the operator's explicit grant: `network=HOST` or
 `spawn_subprocess=PROGRAM` among the grants, or `allow`.
 """
 
@@ -25,64 +25,67 @@ NETWORK, SPAWN = "network", "spawn_subprocess"
 def without_private(
     held: Iterable[Capability], word: OperatorAccess, spec: PluginSpec
 ) -> tuple[frozenset[Capability], tuple[str, ...]]:
-    """The capabilities less what only the operator can give, and what he is told of it."""
-    left: set[Capability] = set()
+    """Removes what only the operator can grant. Returns the remaining capabilities, and a lint for each
+    removed item."""
+    capabilities: set[Capability] = set()
     lints: dict[str, None] = {}
-    named = _named(spec)
+    named = _operator_items(spec)
     for each in held:
         if each.scope is None or each.name not in (NETWORK, SPAWN):
-            left.add(each)
+            capabilities.add(each)
             continue
-        kept = []
+        remaining = []
         for item in each.scope:
-            why = _why_not(each.name, item, word, named, spec)
+            why = _denial_reason(each.name, item, word, named, spec)
             if why is None:
-                kept.append(item)
+                remaining.append(item)
             else:
                 lints[_lint(each.name, item, why, spec)] = None
-        if kept:
-            left.add(Capability(each.name, tuple(kept)))
-    return frozenset(left), tuple(sorted(lints))
+        if remaining:
+            capabilities.add(Capability(each.name, tuple(remaining)))
+    return frozenset(capabilities), tuple(sorted(lints))
 
 
 class Programs(NamedTuple):
-    """Those that its list of spawn_subprocess names and that are there; a sandbox shows it no others."""
+    """The existing programs listed in spawn_subprocess; a sandbox shows the plugin no others."""
 
     paths: tuple[str, ...]
     resolved: dict[str, str]
-    """Where those led that only the manifest names, when they were found to be public."""
+    """The real paths, at the time they were found to be public, of programs that only the manifest names."""
 
 
 def programs(held: Iterable[Capability], spec: PluginSpec) -> Programs:
-    named = _named(spec)
+    """Resolves the programs of spawn_subprocess to absolute paths."""
+    named = _operator_items(spec)
     paths: dict[str, None] = {}
     resolved: dict[str, str] = {}
     for item in (item for each in held if each.name == SPAWN for item in each.scope or ()):
-        path = _program(item)
+        path = _find_program(item)
         if path is None:
             continue
         if (SPAWN, item) not in named and path not in spec.allow.execute:
             real = real_path(path)
             if not _is_public(real):
-                continue  # it was when the capability was given
+                continue  # it was public when the capability was granted
             resolved[path] = real
         paths[path] = None
     return Programs(tuple(paths), resolved)
 
 
-def _why_not(
+def _denial_reason(
     name: str, item: str, word: OperatorAccess, named: frozenset[tuple[str, str]], spec: PluginSpec
 ) -> str | None:
+    """The reason why the manifest alone cannot grant `item`; None when it can."""
     if (name, item) in named:
         return None
     if name == NETWORK:
         try:
             host = canonical_host(item)
         except ValueError:
-            return None  # it names no host, and so opens none
+            return None  # not a host name, so it grants nothing
         private = is_private_host(host) and not word.reaches(host, 0)
         return "it is a private address" if private else None
-    path = _program(item)
+    path = _find_program(item)
     if path is None or path in spec.allow.execute:
         return None
     real = real_path(path)
@@ -95,12 +98,14 @@ def _is_public(real: str) -> bool:
     return is_file(real) and is_public(real)
 
 
-def _program(item: str) -> str | None:
+def _find_program(item: str) -> str | None:
+    """The absolute path of a program, found on PATH; None when it does not exist."""
     found = shutil.which(item)
     return None if found is None else os.path.abspath(found)
 
 
-def _named(spec: PluginSpec) -> frozenset[tuple[str, str]]:
+def _operator_items(spec: PluginSpec) -> frozenset[tuple[str, str]]:
+    """The (capability, item) pairs that the operator grants explicitly."""
     pairs = (word.partition("=") for word in spec.grants)
     return frozenset((name, item) for name, _, item in pairs if item)
 

@@ -1,4 +1,4 @@
-"""The ainb conversation: JSON-RPC both ways, `plugin/init` first. What is no message is dropped."""
+"""The ainb session: JSON-RPC in both directions, `plugin/init` first. Invalid messages are dropped."""
 
 from __future__ import annotations
 
@@ -18,26 +18,30 @@ from plughost.wire.messages import NOTHING, Response, encode
 MAX_BODY = 16 << 20
 MAX_HEADER = 8 << 10
 INIT = 1
-"""The id of plugin/init."""
+"""The request id of plugin/init."""
 
 MANIFEST_VALIDATION = -32003
 
 
 class Framed(JsonRpc):
+    """A JSON-RPC session with Content-Length framing."""
+
     def framing(self) -> ContentLength:
         return ContentLength(MAX_BODY, header_limit=MAX_HEADER)
 
 
 class AinbPluginSide(Framed):
-    """The other role: for canaries, fake plugins, and whoever plays one without a process."""
+    """The plugin's side of the protocol: for canaries, fake plugins and tests without a process."""
 
     def init_result(self, manifest: AinbManifest) -> InitResult:
-        """The whole answer to plugin/init."""
+        """The complete result of plugin/init."""
         about = manifest.plugin
         return InitResult(about.name, about.version, about.abi_version, manifest)
 
 
 class AinbSession(Framed):
+    """The host's side of the protocol: sends `plugin/init` and checks the plugin's identity in its answer."""
+
     first_id = INIT + 1
 
     def __init__(self, manifest: AinbManifest, manifest_path: str, granted: Sequence[str]) -> None:
@@ -68,27 +72,27 @@ class AinbSession(Framed):
         return None
 
     def _check(self, result: msgspec.Raw) -> None:
-        """The plugin is who the manifest on disk says it is."""
+        """Checks that the answer to plugin/init agrees with the manifest on disk."""
         try:
-            said = msgspec.json.decode(result, type=InitResult)
+            init_result = msgspec.json.decode(result, type=InitResult)
         except (ValueError, RecursionError) as error:
             raise HandshakeFailed(f"its answer to plugin/init is wrong: {error}") from error
         about = self._manifest.plugin
-        for what, wanted, told in (
-            ("name", about.name, said.name),
-            ("version", about.version, said.version),
-            ("abi_version", about.abi_version, said.abi_version),
+        for field, declared, reported in (
+            ("name", about.name, init_result.name),
+            ("version", about.version, init_result.version),
+            ("abi_version", about.abi_version, init_result.abi_version),
             *(
-                (section, getattr(self._manifest, section), getattr(said.manifest, section, None))
+                (section, getattr(self._manifest, section), getattr(init_result.manifest, section, None))
                 for section in AinbManifest.__struct_fields__
             ),
         ):
-            if told is not None and told != wanted:
+            if reported is not None and reported != declared:
                 raise HandshakeFailed(
-                    f"its {what} is {told!r:.300} by its own word and {wanted!r:.300} by its manifest",
+                    f"its {field} is {reported!r:.300} by its own word and {declared!r:.300} by its manifest",
                     hint="build it anew, or mend manifest.toml",
                 )
-        if said.manifest is None and not (said.name and said.version):
+        if init_result.manifest is None and not (init_result.name and init_result.version):
             raise HandshakeFailed("its answer to plugin/init does not say its name and its version")
-        if said.manifest is None or said.abi_version is None:
+        if init_result.manifest is None or init_result.abi_version is None:
             self.lints = ("its answer to plugin/init lacks manifest or abi_version",)

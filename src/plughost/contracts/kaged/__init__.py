@@ -1,1 +1,1 @@
-"""The contract kaged."""
+"""The contract kaged: daemon plugins with declared capabilities, over newline-delimited JSON-RPC."""

@@ -1,7 +1,8 @@
-"""kaged's words for what a plugin may: `read:fs:/srv/notes`, `net:api.example.com:443`, `kaged:storage:read`.
+"""The capability grammar of kaged: `read:fs:/srv/notes`, `net:api.example.com:443`, `kaged:storage:read`.
 
-A manifest declares with them and the operator grants with them. Each becomes a value: a capability for what
-is asked of the host over the wire, or a power, to which the kernel holds the process.
+A manifest declares and the operator grants with these strings. Each is parsed to a value: a capability, for
+requests to the host over the wire, or access (files, programs, network), which the kernel enforces on the
+process.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ GRANTING = {
 
 
 class HeldCapabilities(msgspec.Struct, frozen=True):
-    """What some words mean together."""
+    """The capabilities and the access that a set of capability strings gives."""
 
     capabilities: frozenset[Capability] = frozenset()
     powers: Access = NONE
     resolved: Mapping[str, str] = {}
-    """Where paths of a manifest led when they were checked."""
+    """The real paths of a manifest's paths at the time they were checked."""
 
     def __or__(self, other: HeldCapabilities) -> HeldCapabilities:
         return HeldCapabilities(
@@ -50,7 +51,7 @@ class HeldCapabilities(msgspec.Struct, frozen=True):
         )
 
     def covers(self, other: HeldCapabilities) -> bool:
-        """Whether all of `other` is part of this."""
+        """Whether all of `other` is included in this."""
         files = (*self.powers.read, *self.powers.write)
         return (
             other.capabilities <= self.capabilities
@@ -65,7 +66,7 @@ class HeldCapabilities(msgspec.Struct, frozen=True):
 
 
 def parse(word: str) -> HeldCapabilities:
-    """One capability; ValueError says what is wrong with it."""
+    """Parses one capability string. Raises ValueError that says what is wrong with it."""
     if word in STORAGE:
         return HeldCapabilities(frozenset({Capability(word)}))
     verb, _, rest = word.partition(":")
@@ -83,7 +84,7 @@ def parse(word: str) -> HeldCapabilities:
 
 
 def together(words: Iterable[str]) -> HeldCapabilities:
-    """What words that were parsed before mean together."""
+    """The union of capability strings that are known to be valid."""
     held = HeldCapabilities()
     for word in words:
         held |= parse(word)
@@ -91,13 +92,14 @@ def together(words: Iterable[str]) -> HeldCapabilities:
 
 
 def contradicts(words: Iterable[str]) -> bool:
-    """Whether no network is asked for, and network too."""
+    """Whether the capability strings ask for no network and for network too."""
     network = {word for word in words if word.startswith("net:")}
     return NO_NETWORK in network and len(network) > 1
 
 
 def by_name(word: str) -> HeldCapabilities:
-    """A grant of the operator's: a host that is named and cannot be public is meant to be private."""
+    """Parses a grant of the operator. A named host that cannot be public is meant to be private, and is
+    allowed."""
     held = parse(word)
     if "/" in (*held.powers.read, *held.powers.write):
         raise ValueError("name a folder or a file, not the whole machine")
@@ -109,12 +111,14 @@ def by_name(word: str) -> HeldCapabilities:
 
 
 def _path(path: str) -> str:
+    """A validated, normalised absolute path."""
     if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
         raise ValueError(f"{path!r} is no absolute path; it begins with `/` and has no `..` in it")
     return "/" + os.path.normpath(path).lstrip("/")
 
 
 def _endpoints(word: str, rest: str) -> tuple[Endpoint, ...]:
+    """The endpoints of a `net:` capability."""
     if word == NO_NETWORK:
         return ()
     if word == ALL_NETWORK:

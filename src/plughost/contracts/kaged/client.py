@@ -1,4 +1,4 @@
-"""kaged in its own words: calls with their context, and hooks."""
+"""The typed client of a kaged plugin: calls with a context, tools and hooks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from plughost.wire.messages import ABSENT
 
 
 class KagedPlugin(Protocol):
+    """The part of `plughost.Plugin` that the kaged client uses."""
+
     name: str
 
     @property
@@ -32,13 +34,14 @@ class KagedPlugin(Protocol):
 
 
 class Kaged:
-    """A typed view of a kaged plugin."""
+    """A typed client of a kaged plugin."""
 
     def __init__(self, plugin: KagedPlugin) -> None:
         self._plugin = plugin
 
     @property
     def manifest(self) -> KagedManifest:
+        """The plugin's manifest."""
         manifest: KagedManifest = self._plugin.settings.manifest
         return manifest
 
@@ -51,24 +54,29 @@ class Kaged:
         timeout: float | None = None,
         type: Any = Any,
     ) -> Any:
-        """One of its methods, on somebody's behalf."""
-        return await self._plugin.call(method, params, timeout=timeout, context=_told(context), type=type)
+        """Calls one of the plugin's methods; `context` says on whose behalf."""
+        return await self._plugin.call(
+            method, params, timeout=timeout, context=_encode_context(context), type=type
+        )
 
     async def tool(self, name: str, params: Any = ABSENT, *, context: KagedContext | None = None) -> Any:
-        """One of its tools, by the name that its manifest has for it."""
+        """Calls one of the plugin's tools, by its name in the manifest."""
         return await self.call(f"{self._plugin.name}.{name}", params, context=context)
 
     async def hook(self, name: str, params: Any = ABSENT, *, context: KagedContext | None = None) -> Any:
-        """Tell a plugin that wants to know. What it says to that, or None; its failure is only logged."""
+        """Runs a hook of a plugin that subscribes to it. Returns its answer, or None; a failure is only
+        logged."""
         if name not in self.manifest.hooks:
             return None
         timeout = float(self.manifest.hook_timeout_sec)
         try:
-            return await self._plugin.call(HOOK + name, params, timeout=timeout, context=_told(context))
+            return await self._plugin.call(
+                HOOK + name, params, timeout=timeout, context=_encode_context(context)
+            )
         except PluginError as error:
             self._plugin.log(f"the hook {name} failed: {error.message}")
             return None
 
 
-def _told(context: KagedContext | None) -> Any:
+def _encode_context(context: KagedContext | None) -> Any:
     return None if context is None else msgspec.to_builtins(context)

@@ -1,4 +1,5 @@
-"""kaged: daemon plugins with a manifest of capabilities, JSON-RPC on lines, health checks, storage."""
+"""The kaged contract: daemon plugins with declared capabilities, JSON-RPC on lines, health checks,
+storage."""
 
 from __future__ import annotations
 
@@ -33,23 +34,23 @@ from plughost.wire.messages import encode
 __all__ = ["API_VERSION", "CONTRACT", "Kaged", "KagedContext", "KagedContract", "KagedManifest"]
 
 READ, WRITE = capabilities.STORAGE
-HEALTH_WITHIN = 5.0
-MOST_TOLD = 100
+HEALTH_TIMEOUT = 5.0
+MAX_NOTIFY_RATE = 100
 TERM_GRACE = 2.0
 LARGEST_CONFIG = MAX_SENT - (64 << 10)
 
 
 class KagedOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """A kaged plugin's own settings; times in seconds."""
+    """The options of a kaged plugin in plughost.toml; times in seconds."""
 
     config: Annotated[dict[str, Any] | None, AUTHOR_MAY_SET] = None
-    """Its configuration, as its config_schema wants it."""
+    """The plugin's configuration, checked against the manifest's config_schema."""
     project_id: str | None = None
     project_root: str | None = None
-    """The project it works for, if there is one."""
+    """The root folder of the project that the plugin works for, if there is one."""
     data_root: str | None = None
-    """Its own folder is made below this one: `plughost/kaged` in XDG_DATA_HOME, or in `~/.local/share`; of a
-    root host in `/var/lib`, where its plugins can reach it."""
+    """The parent of the plugin's data folder. Default: `plughost/kaged` in XDG_DATA_HOME or `~/.local/share`;
+    for a host that runs as root, in `/var/lib`, where its plugins can reach it."""
     eager: bool = False
     """Start with the host, not with the first call."""
     init_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 10.0
@@ -60,6 +61,8 @@ class KagedOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KagedSettings(msgspec.Struct, frozen=True):
+    """The resolved settings that a kaged session needs."""
+
     manifest: KagedManifest
     held: HeldCapabilities
     projects: tuple[str, ...]
@@ -67,6 +70,8 @@ class KagedSettings(msgspec.Struct, frozen=True):
 
 
 class KagedContract:
+    """The contract of kaged plugins: reads manifest.yaml, resolves specs and creates sessions."""
+
     name = "kaged"
     options: type[msgspec.Struct] = KagedOptions
     default_grants: tuple[str, ...] = ()
@@ -83,11 +88,11 @@ class KagedContract:
         path = manifest.find(folder)
         if path is None:
             return None
-        told = manifest.read(path).manifest
+        plugin_manifest = manifest.read(path).manifest
         return PluginSpec(
             contract=self.name,
-            name=told.name,
-            command=told.command,
+            name=plugin_manifest.name,
+            command=plugin_manifest.command,
             command_is_told=True,
             cwd=str(folder),
             grants=self.default_grants,
@@ -101,43 +106,43 @@ class KagedContract:
             files = " or ".join(manifest.FILES)
             raise InvalidSpec(f"its cwd must be its folder, but {folder} has no {files}", plugin=spec.name)
         read = manifest.read(path)
-        told = read.manifest
-        if spec.name != told.name:
-            raise InvalidSpec(f"its manifest calls it {told.name!r}", plugin=spec.name)
-        config = _checked_config(told, options, spec.name)
-        asked = capabilities.together(told.capabilities)
+        plugin_manifest = read.manifest
+        if spec.name != plugin_manifest.name:
+            raise InvalidSpec(f"its manifest calls it {plugin_manifest.name!r}", plugin=spec.name)
+        config = _validate_config(plugin_manifest, options, spec.name)
+        asked = capabilities.together(plugin_manifest.capabilities)
         declared = asked.powers
-        given = grants.effect_of(spec.grants, told, spec.name)
+        given = grants.effect_of(spec.grants, plugin_manifest, spec.name)
         granted = functools.reduce(operator.or_, given.values(), HeldCapabilities())
-        data = os.path.join(_data_root(options), told.name)
+        data = os.path.join(_data_root(options), plugin_manifest.name)
         own = joined(granted.powers, Access(write=(data,)))
         reached = joined(
             joined(own, intersection.intersect(declared, spec.allow)), Access(read=(str(folder),))
         )
         held = HeldCapabilities(granted.capabilities, reached)
         return ResolvedSpec(
-            _policy(told, options),
+            _policy(plugin_manifest, options),
             {
                 **from_host("PATH", "HOME", "LANG"),
-                **told.env,
+                **plugin_manifest.env,
                 **spec.env,
-                **_hosts_own(options, data, spec.name),
+                **_host_variables(options, data, spec.name),
             },
             capabilities=granted.capabilities,
             asked=tuple(sorted(asked.capabilities, key=str)),
             given={word: GrantEffect(each.capabilities, each.powers) for word, each in given.items()},
-            methods=told.all_methods | {HOOK + hook for hook in told.hooks},
-            settings=KagedSettings(told, held, _projects(options), config),
-            told_command=tuple(told.command),
+            methods=plugin_manifest.all_methods | {HOOK + hook for hook in plugin_manifest.hooks},
+            settings=KagedSettings(plugin_manifest, held, _projects(options), config),
+            told_command=tuple(plugin_manifest.command),
             provides={
-                "tools": tuple(tool.name for tool in told.tools),
-                "hooks": tuple(told.hooks),
-                "notifications": tuple(told.notifications),
+                "tools": tuple(tool.name for tool in plugin_manifest.tools),
+                "hooks": tuple(plugin_manifest.hooks),
+                "notifications": tuple(plugin_manifest.notifications),
             },
             lints=(
                 *map(str, read.lints),
-                *grants.remarks(spec.grants, told, held),
-                *_unenforced(sandbox_class(spec, self)),
+                *grants.grant_lints(spec.grants, plugin_manifest, held),
+                *_unenforced_lints(sandbox_class(spec, self)),
             ),
             declared=declared,
             data=DataFolder(data, owner=str(folder), make_parents=options.data_root is None),
@@ -161,25 +166,25 @@ class KagedContract:
         return KagedSession(settings.manifest, settings.held, params)
 
 
-def _policy(told: KagedManifest, options: KagedOptions) -> LifecyclePolicy:
+def _policy(plugin_manifest: KagedManifest, options: KagedOptions) -> LifecyclePolicy:
     return LifecyclePolicy(
         eager=options.eager,
         ready_timeout=options.init_timeout,
         call_timeout=options.call_timeout,
-        grace=told.shutdown_timeout_sec + TERM_GRACE,
+        grace=plugin_manifest.shutdown_timeout_sec + TERM_GRACE,
         term_grace=TERM_GRACE,
         respawn=True,
         backoff=options.backoff,
         failure_limit=options.failure_limit,
         failure_window=options.failure_window,
-        health=HealthPolicy(told.health_interval_sec, HEALTH_WITHIN),
-        max_told=MOST_TOLD,
+        health=HealthPolicy(plugin_manifest.health_interval_sec, HEALTH_TIMEOUT),
+        max_told=MAX_NOTIFY_RATE,
     )
 
 
-def _checked_config(told: KagedManifest, options: KagedOptions, plugin: str) -> Any:
-    """The configuration as it is sent; None when there is none, and no schema for one."""
-    if options.config is None and told.config_schema is None:
+def _validate_config(plugin_manifest: KagedManifest, options: KagedOptions, plugin: str) -> Any:
+    """The configuration as it is sent, validated; None when there is neither a configuration nor a schema."""
+    if options.config is None and plugin_manifest.config_schema is None:
         return None
     config: Any = None
     try:
@@ -187,7 +192,11 @@ def _checked_config(told: KagedManifest, options: KagedOptions, plugin: str) -> 
         if len(sent) > LARGEST_CONFIG:
             raise ValueError(f"larger than {LARGEST_CONFIG} bytes")
         config = msgspec.json.decode(sent)
-        problems = [] if told.config_schema is None else validation.quick_problems(told.config_schema, config)
+        problems = (
+            []
+            if plugin_manifest.config_schema is None
+            else validation.quick_problems(plugin_manifest.config_schema, config)
+        )
     except (TypeError, ValueError, RecursionError) as error:
         problems = [str(error)]
     if problems:
@@ -199,26 +208,27 @@ def _projects(options: KagedOptions) -> tuple[str, ...]:
     return () if options.project_id is None else (options.project_id,)
 
 
-def _hosts_own(options: KagedOptions, data: str, plugin: str) -> dict[str, str]:
-    """The variables that are the host's to set; a project's only when one is known, and never empty."""
-    told = {"KAGED_CONFIG_ROOT": data}
+def _host_variables(options: KagedOptions, data: str, plugin: str) -> dict[str, str]:
+    """The environment variables that only the host sets; those of a project only when it is known, and never
+    empty."""
+    variables = {"KAGED_CONFIG_ROOT": data}
     for option in ("project_id", "project_root"):
         value = getattr(options, option)
         if value is not None:
             if not value:
                 raise InvalidSpec(f"{option} is empty; leave it out", plugin=plugin)
-            told[f"KAGED_{option.upper()}"] = value
-    return told
+            variables[f"KAGED_{option.upper()}"] = value
+    return variables
 
 
 def _data_root(options: KagedOptions) -> str:
     if options.data_root is not None:
         return os.path.abspath(os.path.expanduser(options.data_root))
-    usual = "/var/lib" if os.geteuid() == 0 else os.path.expanduser("~/.local/share")
-    return os.path.join(os.environ.get("XDG_DATA_HOME") or usual, "plughost", "kaged")
+    default = "/var/lib" if os.geteuid() == 0 else os.path.expanduser("~/.local/share")
+    return os.path.join(os.environ.get("XDG_DATA_HOME") or default, "plughost", "kaged")
 
 
-def _unenforced(sandbox: str) -> tuple[str, ...]:
+def _unenforced_lints(sandbox: str) -> tuple[str, ...]:
     if sandbox != "none":
         return ()
     return ("without a sandbox nothing keeps it from files, programs and hosts that it was not granted",)

@@ -1,8 +1,8 @@
-"""What the operator's grants come to, beside what a manifest declares.
+"""The effect of the operator's grants, compared with what a kaged manifest declares.
 
 A kaged plugin holds what it was granted. A declaration alone gives nothing, and a grant may add what a
-manifest forgot; the operator is told of both. `declared` grants what the manifest declares as far as a
-manifest's word goes: no private hosts, no files that other users cannot read, and nothing to write. Those are
+manifest forgot; lints report both. `declared` grants what the manifest declares, except what needs the
+operator's explicit grant: private hosts, files that other users cannot read, and anything to write. Those are
 granted by name.
 """
 
@@ -24,26 +24,27 @@ BY_NAME = "`declared` gives no private host, no private file and nothing to writ
 
 
 def effect_of(words: Iterable[str], manifest: KagedManifest, plugin: str) -> dict[str, HeldCapabilities]:
-    """What each of the words means; InvalidSpec for one that means nothing."""
+    """The effect of each grant, by its text. Raises InvalidSpec for an invalid grant."""
     listed = list(words)
     if capabilities.contradicts(listed):
         raise InvalidSpec(f"grants: {NO_NETWORK} beside another net: entry", plugin=plugin)
     held = {}
     for word in listed:
         try:
-            held[word] = _declared(manifest) if word == DECLARED else capabilities.by_name(word)
+            held[word] = _declared_effect(manifest) if word == DECLARED else capabilities.by_name(word)
         except ValueError as error:
             raise InvalidSpec(f"the grant {word!r:.200} cannot be given: {error}", plugin=plugin) from None
     return held
 
 
-def _declared(manifest: KagedManifest) -> HeldCapabilities:
+def _declared_effect(manifest: KagedManifest) -> HeldCapabilities:
+    """The effect of the grant `declared`: the public part of what the manifest declares."""
     held = capabilities.together(manifest.capabilities)
     if "/" in (*held.powers.read, *held.powers.write):
         raise ValueError("its manifest wants the whole machine; grant folders and files by name")
     asked = held.powers
-    read = {path: real for path in asked.read if (real := _public(path, folders=True)) is not None}
-    execute = {path: real for path in asked.execute if (real := _public(path)) is not None}
+    read = {path: real for path in asked.read if (real := _public_real_path(path, folders=True)) is not None}
+    execute = {path: real for path in asked.execute if (real := _public_real_path(path)) is not None}
     public = Access(
         read=tuple(read),
         execute=tuple(execute),
@@ -52,14 +53,14 @@ def _declared(manifest: KagedManifest) -> HeldCapabilities:
     return HeldCapabilities(held.capabilities, public, {**read, **execute})
 
 
-def _public(path: str, folders: bool = False) -> str | None:
-    """Where the path leads, if that is public."""
+def _public_real_path(path: str, folders: bool = False) -> str | None:
+    """The real path, if it is public; None otherwise."""
     real = real_path(path)
     return real if (is_file(real) and is_public(real)) or (folders and is_public_folder(real)) else None
 
 
-def remarks(words: Iterable[str], manifest: KagedManifest, held: HeldCapabilities) -> Iterable[str]:
-    """What is declared and not granted, and what is granted and not declared."""
+def grant_lints(words: Iterable[str], manifest: KagedManifest, held: HeldCapabilities) -> Iterable[str]:
+    """Lints: what is declared and not granted, and what is granted and not declared."""
     declared = capabilities.together(manifest.capabilities)
     listed = list(words)
     why = f" ({BY_NAME})" if DECLARED in listed else ""

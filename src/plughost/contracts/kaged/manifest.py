@@ -1,4 +1,5 @@
-"""manifest.yaml: what a kaged plugin says of itself. Every problem is located; looseness is only linted."""
+"""The manifest of a kaged plugin, manifest.yaml: parsing, validation with line numbers, lints for loose
+entries."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from plughost.contracts.kaged import capabilities
 from plughost.permissions.addresses import parse_url
 
 FILES = ("manifest.yaml", "kaged-plugin.yaml")
-"""The first that is there counts."""
+"""The names of a manifest file; the first that exists is read."""
 API_VERSION = 1
 RESERVED = ("kaged.", "system.")
 PROTOCOL = ("initialize", "initialized", "shutdown", "health.check")
@@ -28,12 +29,16 @@ _LICENSE = re.compile(r"[\w.+:()-]+(?: (?:AND|OR|WITH) [\w.+:()-]+)*", re.ASCII)
 
 
 class KagedTool(msgspec.Struct, frozen=True):
+    """An entry of `tools` in manifest.yaml."""
+
     name: str
     description: str = ""
     parameters_schema: dict[str, Any] = {}
 
 
 class KagedManifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole manifest.yaml of a kaged plugin."""
+
     name: str
     version: str
     kaged_api: int
@@ -50,19 +55,19 @@ class KagedManifest(msgspec.Struct, frozen=True, kw_only=True):
     shutdown_timeout_sec: Annotated[int, msgspec.Meta(ge=1, le=30)] = 5
     health_interval_sec: Annotated[int, msgspec.Meta(ge=5, le=300)] = 30
     tools: list[KagedTool] = []
-    """Of plugins in the wild: each is the method `<name>.<tool>`."""
+    """An extension that existing plugins use: each tool is the method `<name>.<tool>`."""
     hooks: list[str] = []
     hook_timeout_sec: Annotated[int, msgspec.Meta(ge=1, le=300)] = 10
 
     @property
     def all_methods(self) -> frozenset[str]:
-        """The methods that can be called: its own and, as `<name>.<tool>`, its tools. Hooks are not."""
+        """The callable methods: `methods` and, as `<name>.<tool>`, the tools. Hooks are not callable."""
         tools = (f"{self.name}.{tool.name}" for tool in self.tools)
         return frozenset(self.methods) | frozenset(method for method in tools if _is_callable(method))
 
     @property
     def required_methods(self) -> frozenset[str]:
-        """The methods that its answer to initialize must list: its own, or else its tools."""
+        """The methods that the answer to initialize must list: `methods`, or else the tools."""
         return frozenset(self.methods) or self.all_methods
 
 
@@ -71,19 +76,19 @@ def _is_callable(method: str) -> bool:
 
 
 class KagedManifestFile(msgspec.Struct, frozen=True):
-    """A manifest that can be used, and what about it should be better."""
+    """A valid manifest, with the lints found in it."""
 
     manifest: KagedManifest
     lints: tuple[LocatedProblem, ...] = ()
 
 
 def find(folder: Path) -> Path | None:
-    """The manifest of a plugin's folder, if it has one."""
+    """The manifest file in a plugin's folder; None when there is none."""
     return next((folder / name for name in FILES if (folder / name).exists()), None)
 
 
 def read(path: Path) -> KagedManifestFile:
-    """A manifest; InvalidConfig with all that is wrong with it."""
+    """Reads a manifest file. Raises InvalidConfig with every problem, each with its line."""
     from plughost._util.located.yaml import load_yaml
 
     document = load_yaml(path)
@@ -94,46 +99,46 @@ def read(path: Path) -> KagedManifestFile:
     _check(document, document.data)
     _check_methods(document, document.data)
     if manifest is not None:
-        lints += _loose(document, manifest)
+        lints += _lint(document, manifest)
     document.check()
     assert manifest is not None
     return KagedManifestFile(manifest, tuple(lints))
 
 
-def _check(document: Document, told: dict[str, Any]) -> None:
-    """Each field on its own, also when another is of the wrong kind."""
+def _check(document: Document, data: dict[str, Any]) -> None:
+    """Validates each field on its own, also when another has the wrong type."""
 
-    def need(field: Field, holds: bool, expected: str) -> None:
-        if not holds:
+    def expect(field: Field, fits: bool, expected: str) -> None:
+        if not fits:
             document.problem(field, f"expected {expected}")
 
-    name, version, api, about = (told.get(key) for key in ("name", "version", "kaged_api", "description"))
+    name, version, api, about = (data.get(key) for key in ("name", "version", "kaged_api", "description"))
     if isinstance(name, str):
-        need(("name",), bool(_NAME.fullmatch(name)), "1 to 64 of a-z, 0-9 and hyphens, a letter first")
+        expect(("name",), bool(_NAME.fullmatch(name)), "1 to 64 of a-z, 0-9 and hyphens, a letter first")
     if isinstance(version, str):
-        need(("version",), is_semantic(version), "a semantic version such as 1.0.0")
+        expect(("version",), is_semantic(version), "a semantic version such as 1.0.0")
     if isinstance(api, int) and not isinstance(api, bool):
         if api < 1:
             document.problem(("kaged_api",), "expected a positive integer")
         elif api != API_VERSION:
             document.problem(("kaged_api",), f"expected {API_VERSION}, which this host speaks")
     if isinstance(about, str):
-        need(("description",), 1 <= len(about) <= 200, "1 to 200 characters")
-    if isinstance(homepage := told.get("homepage"), str):
+        expect(("description",), 1 <= len(about) <= 200, "1 to 200 characters")
+    if isinstance(homepage := data.get("homepage"), str):
         try:
             parse_url(homepage)
         except ValueError as error:
             document.problem(("homepage",), f"expected a URL: {error}")
-    command = told.get("command")
+    command = data.get("command")
     if isinstance(command, list):
-        need(("command",), bool(command and command[0]), "at least the program to run")
-    if isinstance(config := told.get("config_schema"), dict) and (
+        expect(("command",), bool(command and command[0]), "at least the program to run")
+    if isinstance(config := data.get("config_schema"), dict) and (
         fault := validation.quick_schema_problem(config)
     ):
         document.problem(("config_schema",), f"no JSON Schema that is taken here: {fault}")
-    _check_capabilities(document, told.get("capabilities"))
-    for number, word in _texts(told.get("notifications")):
-        need(("notifications", number), bool(word), "a name")
+    _check_capabilities(document, data.get("capabilities"))
+    for number, word in _texts(data.get("notifications")):
+        expect(("notifications", number), bool(word), "a name")
 
 
 def _check_capabilities(document: Document, words: Any) -> None:
@@ -146,13 +151,14 @@ def _check_capabilities(document: Document, words: Any) -> None:
         document.problem(("capabilities",), f"{capabilities.NO_NETWORK} beside another net: entry")
 
 
-def _check_methods(document: Document, told: dict[str, Any]) -> None:
-    """The same of what may be called. A name that is wrong is not blamed again for each of its tools."""
-    named: list[tuple[Field, str]] = [(("methods", n), method) for n, method in _texts(told.get("methods"))]
-    if not told.get("methods"):
-        name = told.get("name")
+def _check_methods(document: Document, data: dict[str, Any]) -> None:
+    """Validates methods, tools and hooks. An invalid plugin name is not reported again for each of its
+    tools."""
+    named: list[tuple[Field, str]] = [(("methods", n), method) for n, method in _texts(data.get("methods"))]
+    if not data.get("methods"):
+        name = data.get("name")
         prefix = name if isinstance(name, str) and _NAME.fullmatch(name) else "name"
-        named = [(("tools", n, "name"), f"{prefix}.{tool}") for n, tool in _tool_names(told.get("tools"))]
+        named = [(("tools", n, "name"), f"{prefix}.{tool}") for n, tool in _tool_names(data.get("tools"))]
     for field, method in named:
         if method in PROTOCOL:
             document.problem(field, f"{method!r} is a method of the protocol itself")
@@ -162,22 +168,22 @@ def _check_methods(document: Document, told: dict[str, Any]) -> None:
             document.problem(
                 field, f"{method!r:.200}: expected 2 to 4 segments of a-z, 0-9, - and _, with dots between"
             )
-    for number, hook in _texts(told.get("hooks")):
+    for number, hook in _texts(data.get("hooks")):
         if not _METHOD.fullmatch(HOOK + hook):
             document.problem(("hooks", number), f"{hook!r:.200} is no name of a hook")
-    if not any(told.get(key) for key in ("methods", "tools", "hooks")):
+    if not any(data.get(key) for key in ("methods", "tools", "hooks")):
         document.problem(("methods",), "expected at least one method")
 
 
-def _loose(document: Document, manifest: KagedManifest) -> list[LocatedProblem]:
+def _lint(document: Document, manifest: KagedManifest) -> list[LocatedProblem]:
     lints = []
     if not manifest.methods:
-        told = "empty: the methods are its tools, <name>.<tool>, and its hooks"
-        lints.append(document.lint(("methods",), told))
+        message = "empty: the methods are its tools, <name>.<tool>, and its hooks"
+        lints.append(document.lint(("methods",), message))
     for number, tool in enumerate(manifest.tools):
         if (method := f"{manifest.name}.{tool.name}") not in manifest.all_methods:
-            told = f"{method!r:.200} is not a name that can be called: expected a-z, 0-9, - and _"
-            lints.append(document.lint(("tools", number, "name"), told))
+            message = f"{method!r:.200} is not a name that can be called: expected a-z, 0-9, - and _"
+            lints.append(document.lint(("tools", number, "name"), message))
     if manifest.license is not None and not _LICENSE.fullmatch(manifest.license):
         lints.append(document.lint(("license",), "expected an SPDX identifier such as MIT"))
     for number, hook in enumerate(manifest.hooks):
@@ -185,13 +191,13 @@ def _loose(document: Document, manifest: KagedManifest) -> list[LocatedProblem]:
             lints.append(document.lint(("hooks", number), f"unknown hook; known: {', '.join(HOOKS)}"))
     for number, word in enumerate(manifest.capabilities):
         if word.startswith("net:") and word.endswith("*"):
-            told = f"{word}: only for clients that use a proxy, and to public addresses"
-            lints.append(document.lint(("capabilities", number), told))
+            message = f"{word}: only for clients that use a proxy, and to public addresses"
+            lints.append(document.lint(("capabilities", number), message))
     return lints
 
 
 def _texts(words: Any) -> list[tuple[int, str]]:
-    """The texts of a list, each with its number in it."""
+    """The strings in a list, each with its index."""
     listed = words if isinstance(words, list) else []
     return [(number, word) for number, word in enumerate(listed) if isinstance(word, str)]
 

@@ -1,4 +1,5 @@
-"""kaged's params and results, by the names they have on the wire. Unknown members are ignored."""
+"""The messages of kaged: params and results, with the field names of the wire. Unknown members are
+ignored."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ import msgspec
 
 
 class InitializeParams(msgspec.Struct):
+    """The params of `initialize`."""
+
     daemon_version: str
     api_version: int
     plugin_name: str
@@ -19,6 +22,8 @@ class InitializeParams(msgspec.Struct):
 
 
 class InitializeResult(msgspec.Struct):
+    """The result of `initialize`."""
+
     name: str
     api_version: int
     methods: list[str]
@@ -28,7 +33,7 @@ class InitializeResult(msgspec.Struct):
 
 
 class KagedContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who calls on whose behalf: the `_context` of a call's params."""
+    """The `_context` member in the params of a call: who calls, on whose behalf and for which project."""
 
     operator_id: str = ""
     project_id: str = ""
@@ -42,15 +47,21 @@ class KagedContext(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class KeyParams(msgspec.Struct):
+    """The params of `kaged.storage.get` and `kaged.storage.delete`."""
+
     key: str
 
 
 class SetParams(msgspec.Struct):
+    """The params of `kaged.storage.set`."""
+
     key: str
     value: msgspec.Raw
 
 
 class ListParams(msgspec.Struct):
+    """The params of `kaged.storage.list`."""
+
     prefix: str = ""
     after: str = ""
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100

@@ -1,4 +1,4 @@
-"""The kaged conversation: JSON-RPC on lines, `initialize` first. What is no message is dropped."""
+"""The kaged session: newline-delimited JSON-RPC, `initialize` first. Invalid messages are dropped."""
 
 from __future__ import annotations
 
@@ -28,19 +28,22 @@ from plughost.wire.messages import NOTHING, Response, Unusable, encode
 
 MAX_SENT = 4_000_000
 MAX_TAKEN = 4 << 20
-"""Bytes of a message without its line end: 4 MB is read both ways, so less is sent than is taken."""
+"""Maximum bytes of a received message, without its line end. Both sides read 4 MB, so MAX_SENT is below
+this."""
 INITIALIZE = 1
-"""The id of initialize."""
+"""The request id of initialize."""
 CONTEXT = "_context"
 PROBES = ("health.check", "ping")
-"""How its health is asked; a plugin that knows neither lives as long as its process."""
+"""The health check methods, in the order tried; a plugin without either is healthy while its process runs."""
 SHOWN = 5
-"""Names in a lint."""
+"""The number of names listed in a lint."""
 LONGEST_WORD = 200
-"""Characters of a capability in a hint."""
+"""The longest capability string, in characters, that a hint repeats."""
 
 
 class KagedSession(JsonRpc):
+    """The host's side of the protocol: handshake, calls with a context, health checks and shutdown."""
+
     first_id = INITIALIZE + 1
 
     def __init__(self, manifest: KagedManifest, held: HeldCapabilities, params: InitializeParams) -> None:
@@ -65,10 +68,12 @@ class KagedSession(JsonRpc):
 
     def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         params = as_object(params)
-        return encode(JsonRpcRequest(number, method, params if context is None else _with(params, context)))
+        return encode(
+            JsonRpcRequest(number, method, params if context is None else _with_context(params, context))
+        )
 
     def notify(self, method: str, params: Any) -> bytes:
-        return BaseSession.notify(self, method, params)  # `initialized` is the only one
+        return BaseSession.notify(self, method, params)  # raises: `initialized` is the only one
 
     def shutdown_request(self) -> tuple[str, Any] | None:
         return ("shutdown", {})
@@ -91,47 +96,49 @@ class KagedSession(JsonRpc):
         if incoming.error is not NOTHING:
             error = errors.decode(incoming.error)
             raise HandshakeFailed(f"it refused initialize: {error.code} {error.message}")
-        self.lints = tuple(self._judge(incoming.result))
+        self.lints = tuple(self._check_answer(incoming.result))
         self.ready = True
         return None
 
     def bare(self, number: int, frame: Frame) -> Incoming:
         return Unusable("an answer with neither result nor error", bytes(frame[:HEAD]))
 
-    def _judge(self, result: msgspec.Raw) -> Iterable[str]:
-        """Whether it is the plugin of the manifest and fits this host; what should be better."""
+    def _check_answer(self, result: msgspec.Raw) -> Iterable[str]:
+        """Checks that the answer to initialize fits the manifest and this host; yields lints."""
         try:
-            said = msgspec.json.decode(result, type=InitializeResult)
+            answer = msgspec.json.decode(result, type=InitializeResult)
         except (ValueError, RecursionError) as error:
             raise HandshakeFailed(f"its answer to initialize is wrong: {error}", final=True) from error
         manifest = self._manifest
-        if said.api_version != API_VERSION:
-            raise _refused("api_version", f"it speaks {said.api_version}, this host {API_VERSION}")
-        if said.name != manifest.name:
-            raise _refused("name", f"it says {said.name!r:.100}, its manifest {manifest.name!r}")
-        if missing := manifest.required_methods - {*said.methods}:
-            raise _refused("methods", f"it lacks {_some(missing)} of its manifest")
-        for word in said.capabilities_used:
-            if not self._may(word):
-                raise _refused("capabilities_used", f"{word!r:.200} is not granted", hint=_granting(word))
-        if said.version != manifest.version:
-            yield f"its version is {said.version!r:.80} by its word, {manifest.version!r} by its manifest"
-        if missing := manifest.all_methods - {*said.methods}:
-            yield f"tools that its answer to initialize does not list as methods: {_some(missing)}"
-        if further := {*said.methods} - manifest.all_methods:
-            yield f"methods that its manifest does not declare are ignored: {_some(further)}"
-        if further := {*said.notifications} - self._notifications:
-            yield f"notifications that its manifest does not declare are dropped: {_some(further)}"
+        if answer.api_version != API_VERSION:
+            raise _handshake_error("api_version", f"it speaks {answer.api_version}, this host {API_VERSION}")
+        if answer.name != manifest.name:
+            raise _handshake_error("name", f"it says {answer.name!r:.100}, its manifest {manifest.name!r}")
+        if missing := manifest.required_methods - {*answer.methods}:
+            raise _handshake_error("methods", f"it lacks {_first_names(missing)} of its manifest")
+        for word in answer.capabilities_used:
+            if not self._is_granted(word):
+                raise _handshake_error(
+                    "capabilities_used", f"{word!r:.200} is not granted", hint=_grant_hint(word)
+                )
+        if answer.version != manifest.version:
+            yield f"its version is {answer.version!r:.80} by its word, {manifest.version!r} by its manifest"
+        if missing := manifest.all_methods - {*answer.methods}:
+            yield f"tools that its answer to initialize does not list as methods: {_first_names(missing)}"
+        if further := {*answer.methods} - manifest.all_methods:
+            yield f"methods that its manifest does not declare are ignored: {_first_names(further)}"
+        if further := {*answer.notifications} - self._notifications:
+            yield f"notifications that its manifest does not declare are dropped: {_first_names(further)}"
 
-    def _may(self, word: str) -> bool:
+    def _is_granted(self, word: str) -> bool:
         try:
             return self._held.covers(capabilities.parse(word))
         except ValueError:
             return False
 
 
-def _with(params: Any, context: Mapping[str, str]) -> dict[str, Any]:
-    """Params with their context among them; every other member stays as it was written."""
+def _with_context(params: Any, context: Mapping[str, str]) -> dict[str, Any]:
+    """Adds the context to the params; every other member stays exactly as it was written."""
     try:
         members = msgspec.json.decode(encode(params), type=dict[str, msgspec.Raw])
     except msgspec.ValidationError:
@@ -141,13 +148,13 @@ def _with(params: Any, context: Mapping[str, str]) -> dict[str, Any]:
     return {**members, CONTEXT: dict(context)}
 
 
-def _refused(field: str, why: str, hint: str = "mend it or its manifest") -> HandshakeFailed:
-    told = f"its answer to initialize is refused for its {field}: {why}"
-    return HandshakeFailed(told, hint=hint, final=True)
+def _handshake_error(field: str, why: str, hint: str = "mend it or its manifest") -> HandshakeFailed:
+    message = f"its answer to initialize is refused for its {field}: {why}"
+    return HandshakeFailed(message, hint=hint, final=True)
 
 
-def _granting(word: str) -> str:
-    """The words that give it, when they are words."""
+def _grant_hint(word: str) -> str:
+    """A hint with the grant that allows a capability string, if the string is valid."""
     try:
         capabilities.parse(word)
     except ValueError:
@@ -158,7 +165,8 @@ def _granting(word: str) -> str:
     return f"if the plugin should have it, grants = [{as_toml}] or --grant {shlex.quote(word)}"
 
 
-def _some(names: Iterable[str]) -> str:
+def _first_names(names: Iterable[str]) -> str:
+    """The first names of a set, for a message."""
     listed = sorted(names)
     more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
     return ", ".join(f"{name!r:.100}" for name in listed[:SHOWN]) + more

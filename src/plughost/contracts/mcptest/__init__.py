@@ -1,1 +1,1 @@
-"""The contract mcptest."""
+"""The contract mcptest: subprocess plugins over newline-delimited JSON, without a handshake."""

@@ -1,4 +1,5 @@
-"""mcptest in its own words: a request gives the plugin's response as it is."""
+"""The typed client of an mcptest plugin: a request returns the plugin's response, also when it is an
+error."""
 
 from __future__ import annotations
 
@@ -11,13 +12,16 @@ from plughost.wire.messages import ABSENT, Response, decode
 
 
 class McptestCalls(Protocol):
+    """The part of `plughost.Plugin` that the mcptest client uses."""
+
     async def call(
         self, method: str, params: Any = ..., *, timeout: float | None = ..., type: Any = ...
     ) -> Any: ...
 
 
 class PluginResponse(msgspec.Struct, frozen=True):
-    """Exactly one of `result` and `error` counts: `error` is None when there is a result."""
+    """The response of an mcptest plugin. `error` is None when there is a result; exactly one of both
+    counts."""
 
     id: int
     result: Any = None
@@ -25,7 +29,7 @@ class PluginResponse(msgspec.Struct, frozen=True):
 
 
 class Mcptest:
-    """A typed view of an mcptest plugin: an application error is a response, not an exception."""
+    """A typed client of an mcptest plugin: an application error is returned as a response, not raised."""
 
     def __init__(self, plugin: McptestCalls) -> None:
         self._plugin = plugin
@@ -33,9 +37,9 @@ class Mcptest:
     async def request(
         self, method: str, params: Any = ABSENT, *, timeout: float | None = None
     ) -> PluginResponse:
-        """Send a request; raises only host errors (SpawnFailed, PluginCrashed, TimedOut, …)."""
+        """Sends a request. Raises only host errors (SpawnFailed, PluginCrashed, TimedOut, …)."""
         try:
             answer = await self._plugin.call(method, params, timeout=timeout, type=Response)
-        except ApplicationError as said:
-            return PluginResponse(said.id, error=said.error)
+        except ApplicationError as error:
+            return PluginResponse(error.id, error=error.error)
         return PluginResponse(answer.id, result=decode(answer.result, InvalidResponse))

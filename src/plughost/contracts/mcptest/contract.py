@@ -1,4 +1,4 @@
-"""mcptest, subprocess plugin protocol v1: NDJSON, no handshake, started by the first call."""
+"""The mcptest contract, subprocess plugin protocol v1: NDJSON, no handshake, started by the first call."""
 
 from __future__ import annotations
 
@@ -41,17 +41,19 @@ __all__ = [
 
 
 class McptestOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """An mcptest plugin's own settings."""
+    """The options of an mcptest plugin in plughost.toml."""
 
     call_timeout: Annotated[float, msgspec.Meta(gt=0), AUTHOR_MAY_LOWER] = 30.0
-    """Seconds for an answer, from the moment the request is written; also the grace at the end."""
+    """Seconds for a response, measured from the write of the request; also the grace period at shutdown."""
     max_in_flight: Annotated[int, msgspec.Meta(ge=1), author_may_set_up_to(64)] = 1
-    """Requests outstanding at a time, for plugins that can take more than one."""
+    """Maximum number of outstanding requests, for plugins that accept more than one."""
     max_line: Annotated[int, msgspec.Meta(ge=1), AUTHOR_MAY_LOWER] = 16 << 20
-    """Bytes of a response line."""
+    """Maximum bytes of a response line."""
 
 
 class McptestContract:
+    """The contract of mcptest plugins; it has neither manifests nor capabilities."""
+
     name = "mcptest"
     options: type[msgspec.Struct] = McptestOptions
     reverse: Mapping[str, HostMethod] = {}

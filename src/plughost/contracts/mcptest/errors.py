@@ -1,4 +1,4 @@
-"""The host errors of mcptest, each with the reserved code that stands for it."""
+"""The host errors of mcptest, each with its reserved JSON-RPC error code."""
 
 from __future__ import annotations
 
@@ -14,34 +14,41 @@ INTERNAL_ERROR = -32603
 
 
 class SpawnFailed(LaunchFailed):
+    """The plugin's process could not be started."""
+
     code = "spawn_failed"
     rpc_code: ClassVar[int] = INTERNAL_ERROR
 
 
 class PluginCrashed(Crashed):
+    """The plugin's process exited before it answered; every later call reports the crash too."""
+
     rpc_code: ClassVar[int] = INTERNAL_ERROR
 
 
 class TimedOut(Timeout):
+    """The plugin did not answer within `call_timeout`."""
+
     rpc_code: ClassVar[int] = INTERNAL_ERROR
 
 
 class InvalidJson(Malformed):
-    """The line was no JSON; `head` holds it."""
+    """A response line that is not JSON; `head` holds its beginning."""
 
     code = "invalid_json"
     rpc_code: ClassVar[int] = PARSE_ERROR
 
 
 class InvalidResponse(Malformed):
-    """The line was JSON of the wrong shape; `head` holds it."""
+    """A response line that is JSON of the wrong shape; `head` holds its beginning."""
 
     code = "invalid_response"
     rpc_code: ClassVar[int] = INVALID_RESPONSE
 
 
 class ApplicationError(CallFailed):
-    """The plugin's own error, to the request `id`: not a host error. It is reported as it came."""
+    """The plugin's own error response to the request `id`: not a host error. It is reported as it was
+    received."""
 
     def __init__(self, message: str, *, id: int, **context: Any) -> None:
         super().__init__(message, **context)

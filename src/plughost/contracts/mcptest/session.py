@@ -1,4 +1,4 @@
-"""The mcptest conversation: requests out, answers in, one JSON object per line."""
+"""The mcptest session: requests out, responses in, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -33,16 +33,20 @@ from plughost.wire.surrogates import decode_replacing
 
 MAX_REQUEST = 16 << 20
 RAW_LINE = 4096
-"""How much of a malformed line is kept for diagnosis."""
+"""Bytes of a malformed line that are kept for diagnosis."""
 
 
 class McptestRequest(msgspec.Struct, omit_defaults=True, gc=False):
+    """A request line of mcptest."""
+
     method: str
     id: int
     params: Any = ABSENT
 
 
 class McptestError(msgspec.Struct):
+    """The `error` object in a response line of mcptest."""
+
     code: int
     message: str
     data: msgspec.Raw = NOTHING
@@ -54,6 +58,8 @@ _anything = msgspec.json.Decoder(msgspec.Raw)
 
 
 class McptestSession(BaseSession):
+    """The host's side of the protocol: encodes requests and classifies response lines."""
+
     errors: Mapping[type[PluginError], type[PluginError]] = {
         LaunchFailed: SpawnFailed,
         Crashed: PluginCrashed,
@@ -87,6 +93,7 @@ class McptestSession(BaseSession):
         return answer
 
     def _with_error(self, answer: Response, frame: Frame) -> Response | Malformed:
+        """Checks a response that has an `error` member."""
         if bytes(answer.error) == b"null" and answer.result is not NOTHING:
             answer.error = NOTHING
             return answer
@@ -118,7 +125,8 @@ class McptestSession(BaseSession):
 
 
 def _diagnose(frame: Frame, error: Exception) -> Malformed:
-    """No JSON at all, or JSON of the wrong shape? The decoder stops at whichever it meets first."""
+    """The error for an undecodable line: not JSON, or JSON of the wrong shape. The decoder reports whichever
+    comes first."""
     head = bytes(frame[:RAW_LINE])
     if not frame.strip():
         return InvalidResponse("the response is a blank line", head=head)

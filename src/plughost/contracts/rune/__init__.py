@@ -1,1 +1,1 @@
-"""The contract rune."""
+"""The contract rune: one process per call, over newline-delimited JSON."""

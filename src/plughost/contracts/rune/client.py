@@ -1,4 +1,4 @@
-"""rune in its own words: execute a tool, get its output and metadata."""
+"""The typed client of a rune plugin: executes a tool, returns its output and metadata."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from plughost.wire.messages import ABSENT, Response, decode
 
 
 class RuneCalls(Protocol):
+    """The part of `plughost.Plugin` that the rune client uses."""
+
     async def call(
         self,
         method: str,
@@ -25,12 +27,14 @@ class RuneCalls(Protocol):
 
 
 class RuneResult(msgspec.Struct, frozen=True):
+    """The output and the metadata of an executed tool."""
+
     output: Any
     metadata: dict[str, Any]
 
 
 class Rune:
-    """A typed view of a rune plugin."""
+    """A typed client of a rune plugin."""
 
     def __init__(self, plugin: RuneCalls) -> None:
         self._plugin = plugin
@@ -43,7 +47,8 @@ class Rune:
         context: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> RuneResult:
-        """Run `tool` in a process of its own; ExecutionError when the plugin says no."""
+        """Runs `tool` in a process of its own. Raises ExecutionError when the plugin answers with an
+        error."""
         answer: RuneAnswer = await self._plugin.call(
             tool, input, timeout=timeout, context=context, type=Response
         )

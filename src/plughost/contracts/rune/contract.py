@@ -1,4 +1,4 @@
-"""rune, plugin runtime protocol rterm.plugin.v1: NDJSON, one process per call, handshake and one execute."""
+"""The rune contract, protocol rterm.plugin.v1: NDJSON, one process per call, a handshake and one execute."""
 
 from __future__ import annotations
 
@@ -45,20 +45,22 @@ __all__ = [
 
 
 class RuneOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """A rune plugin's own settings, in seconds; zero or less means the default."""
+    """The options of a rune plugin in plughost.toml, in seconds; zero or less means the default."""
 
     timeout: Annotated[float, AUTHOR_MAY_LOWER] = 5.0
-    """For the whole invocation, from before the spawn to the exit."""
+    """Seconds for the whole invocation, from before the spawn to the exit."""
     launch_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 2.0
     handshake_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 2.0
     teardown_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 0.5
-    """From the answer to the exit."""
+    """Seconds from the response to the exit."""
     protocol: Annotated[str, AUTHOR_MAY_SET] = PROTOCOL_VERSION
     max_request: Annotated[int, msgspec.Meta(ge=1, le=MOST_REQUEST), AUTHOR_MAY_LOWER] = MAX_LINE
-    """Bytes of a request line, at most 64 MiB. A response always has at most 1 MiB."""
+    """Maximum bytes of a request line, up to 64 MiB. A response always has at most 1 MiB."""
 
 
 class RuneContract:
+    """The contract of rune plugins; the manifest arrives in the handshake, not from a file."""
+
     name = "rune"
     options: type[msgspec.Struct] = RuneOptions
     reverse: Mapping[str, HostMethod] = {}
@@ -74,13 +76,13 @@ class RuneContract:
         if problems:
             raise InvalidSpec("; ".join(problems), plugin=spec.name)
         given: RuneOptions = read_options(RuneOptions, spec)
-        usual = RuneOptions()
+        defaults = RuneOptions()
         policy = LifecyclePolicy(
             one_shot=True,
-            call_timeout=_or(given.timeout, usual.timeout),
-            launch_timeout=_or(given.launch_timeout, usual.launch_timeout),
-            ready_timeout=_or(given.handshake_timeout, usual.handshake_timeout),
-            grace=_or(given.teardown_timeout, usual.teardown_timeout),
+            call_timeout=_positive_or(given.timeout, defaults.timeout),
+            launch_timeout=_positive_or(given.launch_timeout, defaults.launch_timeout),
+            ready_timeout=_positive_or(given.handshake_timeout, defaults.handshake_timeout),
+            grace=_positive_or(given.teardown_timeout, defaults.teardown_timeout),
             max_in_flight=1,
         )
         granted = frozenset(Capability(word) for word in spec.grants)
@@ -112,7 +114,7 @@ def _bad_grants(grants: object) -> list[str]:
     return problems
 
 
-def _or(value: float, default: float) -> float:
+def _positive_or(value: float, default: float) -> float:
     return value if value > 0 else default
 
 

@@ -1,4 +1,4 @@
-"""rune's own names for what goes wrong; the others of its nine codes are the engine's."""
+"""The error codes of rune; the others of its nine codes are those of the engine."""
 
 from __future__ import annotations
 
@@ -8,27 +8,37 @@ from plughost.errors import CallFailed, Denied, HandshakeFailed, Malformed
 
 
 class MalformedResponse(Malformed):
+    """The plugin wrote a line that is not a valid message of the protocol."""
+
     code = "malformed_response"
 
 
 class ProtocolVersionMismatch(HandshakeFailed):
+    """The plugin's handshake has another protocol version than the host's."""
+
     code = "protocol_version_mismatch"
 
 
 class ToolNotExposed(Denied):
+    """The plugin's manifest does not expose the tool that was called."""
+
     code = "tool_not_exposed"
 
 
 class CapabilityNotDeclared(Denied):
+    """Capabilities are granted but the plugin declares none, or a declaration is empty, padded or doubled."""
+
     code = "capability_not_declared"
 
 
 class CapabilityNotAllowed(Denied):
+    """The plugin declares a capability that is not granted."""
+
     code = "capability_not_allowed"
 
 
 class ExecutionError(CallFailed):
-    """The plugin's own `status: error`; `error` holds its code and message."""
+    """The plugin answered with `status: error`; `error` holds its code and message."""
 
     code = "execution_error"
 

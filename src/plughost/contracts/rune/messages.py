@@ -1,4 +1,4 @@
-"""What goes over rune's wire. `null` equals absent for every member."""
+"""The messages of rune, with the field names of the wire. `null` equals absent for every member."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from plughost.wire.messages import NOTHING, Response
 
 
 class HandshakeRequest(msgspec.Struct, tag="handshake"):
+    """The line `handshake` that the host sends first."""
+
     protocol_version: str
 
 
 class RuneManifest(msgspec.Struct):
+    """The `manifest` in the plugin's `handshake` line."""
+
     plugin_id: str | None = None
     plugin_version: str | None = None
     protocol_version: str | None = None
@@ -22,12 +26,14 @@ class RuneManifest(msgspec.Struct):
 
 
 class HandshakeResponse(msgspec.Struct):
+    """The line `handshake` that the plugin answers."""
+
     type: str | None = None
     manifest: RuneManifest | None = None
 
 
 class RuneContext(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """Where a call comes from."""
+    """The `context` in the line `request`: where the call comes from."""
 
     workspace_id: str | None = None
     widget_id: str | None = None
@@ -37,6 +43,8 @@ class RuneContext(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True
 
 
 class ExecuteRequest(msgspec.Struct, tag="request"):
+    """The line `request` that executes a tool."""
+
     request_id: str
     tool_name: str
     context: RuneContext
@@ -44,11 +52,15 @@ class ExecuteRequest(msgspec.Struct, tag="request"):
 
 
 class RuneError(msgspec.Struct):
+    """The `error` in the line `response`."""
+
     code: str | None = None
     message: str | None = None
 
 
 class ExecuteResponse(msgspec.Struct):
+    """The line `response` that the plugin answers to `request`."""
+
     type: str | None = None
     request_id: str | None = None
     status: str | None = None
@@ -58,4 +70,6 @@ class ExecuteResponse(msgspec.Struct):
 
 
 class RuneAnswer(Response):
+    """The decoded line `response`: the engine's Response, with rune's metadata."""
+
     metadata: dict[str, msgspec.Raw] | None = None

@@ -1,4 +1,4 @@
-"""The rune conversation: one handshake, one request, one response. Whatever is wrong ends it."""
+"""The rune session: one handshake, one request, one response. Any violation ends it."""
 
 from __future__ import annotations
 
@@ -44,13 +44,15 @@ _responses = msgspec.json.Decoder(ExecuteResponse)
 
 
 class RuneSettings(msgspec.Struct, frozen=True):
-    """The settings of a binding that its conversation needs."""
+    """The resolved settings that a rune session needs."""
 
     protocol: str
     max_request: int = MAX_LINE
 
 
 class RuneSession(BaseSession):
+    """The host's side of the protocol: checks the handshake, sends one request and checks the response."""
+
     errors: Mapping[type[PluginError], type[PluginError]] = {Malformed: MalformedResponse}
 
     def __init__(self, name: str, settings: RuneSettings, granted: frozenset[Capability]) -> None:
@@ -155,14 +157,14 @@ class RuneSession(BaseSession):
     def _failed(self, error: RuneError | None, frame: Frame) -> RuneAnswer:
         if error is None or not (error.message or "").strip():
             raise _malformed("its answer is an error without a message", frame)
-        said = {"code": error.code or "", "message": error.message}
-        return RuneAnswer(self._number, error=msgspec.Raw(encode(said)))
+        error_object = {"code": error.code or "", "message": error.message}
+        return RuneAnswer(self._number, error=msgspec.Raw(encode(error_object)))
 
     def to_exception(self, method: str, answer: Response) -> CallFailed:
         error = msgspec.json.decode(answer.error)
         code = f" {bounded(error['code'], WHOLE)}" if error["code"] else ""
-        told = f"it answered {method!r} with error{code}: {bounded(error['message'])}"
-        return ExecutionError(told, error=error)
+        message = f"it answered {method!r} with error{code}: {bounded(error['message'])}"
+        return ExecutionError(message, error=error)
 
 
 def _malformed(message: str, frame: Frame) -> PluginError:

@@ -1,4 +1,5 @@
-"""vai in its own words: tools, hooks, compactors and harnesses of a package, with the events of each call."""
+"""The typed client of a vai process: invokes tools, hooks, compactors and harnesses, with the events of each
+call."""
 
 from __future__ import annotations
 
@@ -24,11 +25,13 @@ from plughost.errors import Malformed, UnknownMethod
 from plughost.wire.messages import decode
 
 Event = dict[str, Any]
-"""What a plugin says while it works, such as `{"type": "progress", "message": "half of it"}`."""
-Hear = Callable[[Event], object]
+"""A progress event of a running request, such as `{"type": "progress", "message": "half of it"}`."""
+EventCallback = Callable[[Event], object]
 
 
 class VaiPlugin(Protocol):
+    """The part of `plughost.Plugin` that the vai client uses."""
+
     name: str
 
     @property
@@ -46,45 +49,49 @@ class VaiPlugin(Protocol):
 
 
 class Vai:
-    """A typed view of one process of a package."""
+    """A typed client of one process of a package."""
 
     def __init__(self, plugin: VaiPlugin) -> None:
         self._plugin = plugin
 
     @property
     def manifest(self) -> VaiManifest:
+        """The manifest of the package."""
         manifest: VaiManifest = self._plugin.settings.manifest
         return manifest
 
     async def tool(
-        self, body: ToolBody, *, timeout: float | None = None, on_event: Hear | None = None
+        self, body: ToolBody, *, timeout: float | None = None, on_event: EventCallback | None = None
     ) -> HookOutcome[ToolResult]:
+        """Invokes a tool: `tool.invoke`."""
         return await self.invoke("tool.invoke", body, timeout=timeout, on_event=on_event)
 
     async def hook(
-        self, body: HookBody, *, timeout: float | None = None, on_event: Hear | None = None
+        self, body: HookBody, *, timeout: float | None = None, on_event: EventCallback | None = None
     ) -> HookOutcome[None]:
-        """Its `ack` is a success."""
+        """Delivers an event to a hook: `hook.handle`. The hook's `ack` counts as success."""
         return await self.invoke("hook.handle", body, timeout=timeout, on_event=on_event)
 
     async def compact(
-        self, body: CompactorBody, *, timeout: float | None = None, on_event: Hear | None = None
+        self, body: CompactorBody, *, timeout: float | None = None, on_event: EventCallback | None = None
     ) -> HookOutcome[CompactorResult]:
+        """Runs a compactor: `compactor.compact`."""
         return await self.invoke("compactor.compact", body, timeout=timeout, on_event=on_event)
 
     async def run(
-        self, body: HarnessBody, *, timeout: float | None = None, on_event: Hear | None = None
+        self, body: HarnessBody, *, timeout: float | None = None, on_event: EventCallback | None = None
     ) -> HookOutcome[HarnessResult]:
+        """Runs a harness: `harness.run`."""
         return await self.invoke("harness.run", body, timeout=timeout, on_event=on_event)
 
     async def invoke(
-        self, op: str, body: Body, *, timeout: float | None = None, on_event: Hear | None = None
+        self, op: str, body: Body, *, timeout: float | None = None, on_event: EventCallback | None = None
     ) -> HookOutcome[Any]:
-        """What an export makes of a body. Without a timeout its own default applies.
+        """Sends a request to an export and returns its outcome. Default timeout: the export's own.
 
-        Timeout past that: the plugin is told to stop, as it is when the task that waits here is cancelled.
-        CallFailed for `ok: false`, Malformed for a result of another shape, Collateral when the process was
-        ended for another call's sake.
+        Raises Timeout after that; the plugin is sent a cancel, as it is when the waiting task is cancelled.
+        Raises CallFailed for `ok: false`, Malformed for a result of another shape, and CollateralFailure when
+        the process was stopped because of another call.
         """
         export = self._export(op, body)
         answer: msgspec.Raw = await self._plugin.call(
@@ -92,7 +99,7 @@ class Vai:
             body,
             timeout=export.default_timeout_ms / 1000 if timeout is None else timeout,
             type=msgspec.Raw,
-            on_event=None if on_event is None else lambda said: on_event(decode(said)),
+            on_event=None if on_event is None else lambda event: on_event(decode(event)),
         )
         try:
             return outcome(op, answer)
@@ -104,18 +111,19 @@ class Vai:
     async def running(
         self, op: str, body: Body, *, timeout: float | None = None
     ) -> AsyncIterator[RunningRequest]:
-        """The same, with its events to be iterated over while it runs. Left early, it is cancelled."""
-        said: asyncio.Queue[Event | None] = asyncio.Queue()
-        task = asyncio.create_task(self.invoke(op, body, timeout=timeout, on_event=said.put_nowait))
-        task.add_done_callback(lambda _: said.put_nowait(None))
+        """Starts a request and yields it, so that its events can be iterated over. Leaving the context early
+        cancels it."""
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+        task = asyncio.create_task(self.invoke(op, body, timeout=timeout, on_event=events.put_nowait))
+        task.add_done_callback(lambda _: events.put_nowait(None))
         try:
-            yield RunningRequest(task, said)
+            yield RunningRequest(task, events)
         finally:
             if not task.done():
                 task.cancel("cancelled")
             await asyncio.wait([task])
             if not task.cancelled():
-                task.exception()  # whoever left early does not want to know
+                task.exception()  # left early: the failure is not of interest, but must be retrieved
 
     def _export(self, op: str, body: Body) -> Export:
         served: tuple[Export, ...] = self._plugin.settings.served
@@ -128,25 +136,27 @@ class Vai:
 
 
 class RunningRequest:
-    """A call under way: iterate over its events, then ask for its outcome."""
+    """A request in progress: iterate over its events, then await its outcome."""
 
-    def __init__(self, task: asyncio.Task[HookOutcome[Any]], said: asyncio.Queue[Event | None]) -> None:
+    def __init__(self, task: asyncio.Task[HookOutcome[Any]], events: asyncio.Queue[Event | None]) -> None:
         self._task = task
-        self._said = said
+        self._events = events
         self._reason: str | None = None
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        while (event := await self._said.get()) is not None:
+        while (event := await self._events.get()) is not None:
             yield event
-        self._said.put_nowait(None)
+        self._events.put_nowait(None)
 
     async def outcome(self) -> HookOutcome[Any]:
+        """Waits for the outcome. After `cancel` it is `cancelled`, unless the plugin had answered."""
         await asyncio.wait([self._task])
         if self._reason is not None and self._task.cancelled():
             return HookOutcome("cancelled", None, ResultProblem("cancelled", self._reason))
         return self._task.result()
 
     def cancel(self, reason: str) -> None:
-        """Tell the plugin to stop; the outcome is `cancelled`, unless it has answered already."""
+        """Sends a cancel to the plugin; the outcome is `cancelled`, unless the plugin has answered
+        already."""
         self._reason = reason
         self._task.cancel(reason)

@@ -1,4 +1,4 @@
-"""vai: packages of harnesses, tools, hooks and compactors, spoken to in `vai.rpc.v1`."""
+"""The vai contract: packages of harnesses, tools, hooks and compactors, over `vai.rpc.v1`."""
 
 from __future__ import annotations
 
@@ -39,40 +39,44 @@ __all__ = [
 ]
 
 MOST_PARTS = 100
-"""Entries at the root of a package."""
+"""Maximum number of entries at the root of a package."""
 
 
 class VaiOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """A vai process's own settings; times in seconds."""
+    """The options of a vai process in plughost.toml; times in seconds."""
 
     exports: list[str] | None = None
-    """Those that this process serves, and whose permissions it has; without it, all of the package."""
+    """The exports that this process serves, and whose permissions it has. Default: all of the package."""
     filesystem: Literal["none", "scratch", "assets_ro"] | None = None
-    """What is left of the permission that its manifest asks for; without it, all."""
+    """Narrows the filesystem permission that the manifest asks for. Default: all of it."""
     scratch: str | None = None
-    """A folder for its invocations' own, made for it alone: it may write there."""
+    """A writable folder for the scratch folders of its invocations, created for this process alone."""
     hello_timeout: Annotated[float, AUTHOR_MAY_LOWER] = 15.0
     max_in_flight: Annotated[int, AUTHOR_MAY_LOWER] = 32
-    """Requests at a time; further ones wait for their turn."""
+    """Maximum number of requests in flight; further ones are queued."""
     max_events: Annotated[int, AUTHOR_MAY_LOWER] = 10_000
-    """Of one request."""
+    """Maximum number of events of one request."""
     max_event_bytes: Annotated[int, AUTHOR_MAY_LOWER] = 16 << 20
     cancel_grace: Annotated[float, AUTHOR_MAY_LOWER] = 5.0
-    """From a cancel until a process that has not answered it is ended."""
+    """Seconds after a cancel until a process that has not answered it is stopped."""
     shutdown_grace: Annotated[float, AUTHOR_MAY_LOWER] = 5.0
     idle_reap_secs: float = 0.0
-    """It is ended after so long without a frame; 0 never."""
+    """Seconds without a frame after which the process is stopped; 0 never."""
     backoff: tuple[float, ...] = (1.0, 4.0, 16.0)
     failure_limit: int = 3
     failure_window: float = 60.0
 
 
 class VaiSettings(msgspec.Struct, frozen=True):
+    """The resolved settings that a vai session and client need."""
+
     manifest: VaiManifest
     served: tuple[Export, ...]
 
 
 class VaiContract:
+    """The contract of vai packages: reads vai-plugin.toml, resolves specs and creates sessions."""
+
     name = "vai"
     options: type[msgspec.Struct] = VaiOptions
     default_grants: tuple[str, ...] = ()
@@ -91,11 +95,11 @@ class VaiContract:
             )
         if spec.grants:
             raise InvalidSpec("it takes no grants; what it may reach is in `allow`", plugin=spec.name)
-        told = manifest.read(folder, manifest.in_folder(folder))
-        target_platform.refuse_foreign(told)
-        served = _served(told, options, spec.name)
+        package = manifest.read(folder, manifest.in_folder(folder))
+        target_platform.refuse_foreign(package)
+        served = _served(package, options, spec.name)
         _check_allowed(spec, served)
-        parts = _parts(folder, served, options)
+        parts = _readable_entries(folder, served, options)
         scratch = () if options.scratch is None else (options.scratch,)
         temporary = {} if options.scratch is None else {"TMPDIR": options.scratch}
         return ResolvedSpec(
@@ -104,11 +108,11 @@ class VaiContract:
             asked=(),
             asked_by_call=tuple(_permissions(served)),
             methods=frozenset(OPS[export.kind] for export in served) | {export.id for export in served},
-            settings=VaiSettings(told, tuple(served)),
+            settings=VaiSettings(package, tuple(served)),
             provides={kind: tuple(export.id for export in served if export.kind == kind) for kind in OPS},
-            lints=_unenforced(sandbox_class(spec, self)),
+            lints=_unenforced_lints(sandbox_class(spec, self)),
             data=None if options.scratch is None else DataFolder(options.scratch),
-            told_command=_command(folder, told),
+            told_command=_command(folder, package),
             own=Access(read=parts, write=scratch),
             listable=(str(folder),),
             resolved={part: part for part in parts},
@@ -122,10 +126,11 @@ class VaiContract:
 
 
 def spec_of(folder: Path, *, name: str | None = None, told: VaiManifest | None = None) -> PluginSpec:
-    """A process of the package in a folder. Of one package there may be many, each with a name of its own.
+    """The spec of a process of the package in a folder. A package may have many processes, each with its own
+    name.
 
-    The folder is not its own as a whole: of `assets` it sees what its exports have permission for. `told` is
-    its manifest where that is known already.
+    The process does not get its whole folder: `assets` is visible only if its exports have the permission.
+    `told` is the manifest, if it has been read already.
     """
     folder = Path(real_path(folder))
     if told is None:
@@ -140,23 +145,23 @@ def spec_of(folder: Path, *, name: str | None = None, told: VaiManifest | None =
     )
 
 
-def _command(folder: Path, told: VaiManifest) -> tuple[str, ...]:
-    program, *arguments = told.runtime.entrypoint
+def _command(folder: Path, package: VaiManifest) -> tuple[str, ...]:
+    program, *arguments = package.runtime.entrypoint
     return (str(folder / program), *arguments)
 
 
-def _served(told: VaiManifest, options: VaiOptions, plugin: str) -> list[Export]:
+def _served(package: VaiManifest, options: VaiOptions, plugin: str) -> list[Export]:
     if options.exports is None:
-        return told.exports
-    served = [export for export in told.exports if export.id in options.exports]
+        return package.exports
+    served = [export for export in package.exports if export.id in options.exports]
     if unknown := {*options.exports} - {export.id for export in served}:
-        known = ", ".join(export.id for export in told.exports)
+        known = ", ".join(export.id for export in package.exports)
         raise InvalidSpec(f"it has no export {sorted(unknown)[0]!r:.100}; it has: {known}", plugin=plugin)
     return served
 
 
 def _check_allowed(spec: PluginSpec, served: Sequence[Export]) -> None:
-    """What the operator allows counts no further than what the manifest asks for."""
+    """Refuses an `allow` that exceeds what the manifest asks for."""
     asked = [export.permissions for export in served]
     networked = any(each.network == "egress" or each.gateway_api_scopes for each in asked)
     if spec.allow.connect and not networked:
@@ -168,7 +173,7 @@ def _check_allowed(spec: PluginSpec, served: Sequence[Export]) -> None:
 
 
 def _permissions(served: Sequence[Export]) -> Iterator[Capability]:
-    """What the manifest asks for, all exports together."""
+    """The permissions that the manifest asks for, over all served exports."""
     for name in PermissionsSection.__struct_fields__:
         asked = [getattr(export.permissions, name) for export in served]
         words = {word for each in asked for word in ([each] if isinstance(each, str) else each)} - {"none"}
@@ -176,8 +181,8 @@ def _permissions(served: Sequence[Export]) -> Iterator[Capability]:
             yield Capability(name, tuple(sorted(words)))
 
 
-def _parts(folder: Path, served: Sequence[Export], options: VaiOptions) -> tuple[str, ...]:
-    """What it may read of its package; symlinks lead anywhere, so they are none of it."""
+def _readable_entries(folder: Path, served: Sequence[Export], options: VaiOptions) -> tuple[str, ...]:
+    """The entries of the package that the process may read. Symlinks are excluded: they may lead anywhere."""
     names = sorted(name for name in os.listdir(folder) if not os.path.islink(folder / name))
     if len(names) > MOST_PARTS:
         raise InvalidSpec(f"a package with more than {MOST_PARTS} files at its root")
@@ -187,7 +192,7 @@ def _parts(folder: Path, served: Sequence[Export], options: VaiOptions) -> tuple
 
 
 def _may_write(served: Sequence[Export], options: VaiOptions) -> bool:
-    """Whether any of its exports has the permission `scratch`."""
+    """Whether any of the served exports has the permission `scratch`."""
     asked = any(export.permissions.filesystem == "scratch" for export in served)
     return asked and options.filesystem in (None, "scratch")
 
@@ -209,7 +214,7 @@ def _policy(served: Sequence[Export], options: VaiOptions) -> LifecyclePolicy:
     )
 
 
-def _unenforced(sandbox: str) -> tuple[str, ...]:
+def _unenforced_lints(sandbox: str) -> tuple[str, ...]:
     if sandbox != "none":
         return ()
     return ("without a sandbox nothing keeps it from files, programs and hosts that it was not granted",)

@@ -1,4 +1,4 @@
-"""What goes wrong with a vai plugin beside what goes wrong with any."""
+"""The errors of vai plugins, in addition to those of every plugin."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ INVALID_FRAME = "protocol.invalid_frame"
 
 
 class InvalidFrame(Malformed):
-    """A frame that is not of `vai.rpc.v1`."""
+    """A frame that violates `vai.rpc.v1`."""
 
     code = INVALID_FRAME
 
 
 class IdentityMismatch(HandshakeFailed):
-    """It says that it is another package, or another version, than the one that is installed."""
+    """The plugin's hello names another package or version than the installed one."""
 
     code = "identity_mismatch"

@@ -1,4 +1,4 @@
-"""What both sides of vai.rpc.v1 have in common: how a frame is read, and when it is none."""
+"""Framing and frame decoding of vai.rpc.v1, shared by the host's and the plugin's side."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ _envelopes = msgspec.json.Decoder(VaiEnvelope)
 
 
 def framing() -> ContentLength:
+    """The Content-Length framing of the protocol, with its limits."""
     return ContentLength(MAX_BODY, header_limit=MAX_HEADER, lsp=True)
 
 
 def read(frame: Frame) -> VaiEnvelope:
-    """A frame of the protocol, whatever its type; InvalidFrame when it is none."""
+    """Decodes a frame of any type. Raises InvalidFrame when it violates the protocol."""
     try:
         envelope = decode_replacing(_envelopes, frame)
     except (ValueError, RecursionError) as error:
@@ -39,9 +40,11 @@ def read(frame: Frame) -> VaiEnvelope:
 
 
 def invalid(why: str, frame: Frame) -> InvalidFrame:
+    """An InvalidFrame error with the beginning of the frame."""
     return InvalidFrame(why, head=bytes(frame[:HEAD]))
 
 
 def is_object(raw: msgspec.Raw) -> bool:
+    """Whether raw JSON is an object."""
     text = memoryview(raw)
     return len(text) > 0 and text[0] == _BRACE

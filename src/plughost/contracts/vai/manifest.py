@@ -1,4 +1,4 @@
-"""vai-plugin.toml: what a package says of itself. Every problem is told at once, with its place."""
+"""The manifest of a vai package, vai-plugin.toml: parsing and validation, with every problem located."""
 
 from __future__ import annotations
 
@@ -42,16 +42,19 @@ Concurrency = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 
 
 class RuntimeSection(msgspec.Struct, frozen=True, kw_only=True):
+    """The `[runtime]` section of vai-plugin.toml."""
+
     protocol: Literal["vai.rpc.v1"]
     transport: Literal["stdio"]
     entrypoint: list[str]
-    """The program, a path in the package, and its arguments."""
+    """The program, as a path in the package, and its arguments."""
     os: list[Os]
     arch: list[Arch]
 
 
 class PermissionsSection(msgspec.Struct, frozen=True, kw_only=True):
-    """What an export asks for; it is granted no more than its binding and the host's policy allow."""
+    """The permissions that an export asks for; it gets no more than its binding and the host's policy
+    allow."""
 
     network: Literal["none", "egress"] = "none"
     filesystem: Literal["none", "scratch", "assets_ro"] = "none"
@@ -60,30 +63,38 @@ class PermissionsSection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HarnessExport(msgspec.Struct, frozen=True, kw_only=True):
+    """The table `[exports.harness]`."""
+
     mode: Literal["composite"]
     fidelity: Fidelity
     supports: list[Literal["continue", "branch_session", "compact", "tool"]] = []
 
 
 class ToolExport(msgspec.Struct, frozen=True, kw_only=True):
+    """The table `[exports.tool]`."""
+
     effect_class: EffectClass = "unknown"
     streaming: bool = False
-    """Whether events go to the caller while it works; recorded they are in any case."""
+    """Whether events are forwarded to the caller during the call; they are recorded in any case."""
     input_schema: str
     output_schema: str | None = None
 
 
 class HookExport(msgspec.Struct, frozen=True, kw_only=True):
+    """The table `[exports.hook]`."""
+
     subscribes_to: list[str]
 
 
 class CompactorExport(msgspec.Struct, frozen=True, kw_only=True):
+    """The table `[exports.compactor]`."""
+
     target_context: str
     supports_pinned_items: bool = False
 
 
 class Export(msgspec.Struct, frozen=True, kw_only=True):
-    """One item of a package. Of the four tables at the end it has that of its kind."""
+    """One `[[exports]]` entry of a package. Of the last four tables it has the one of its kind."""
 
     id: str
     kind: Kind
@@ -101,12 +112,12 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def execution_class(self) -> ExecutionClass:
-        """As written, or else the usual one of its kind."""
+        """The execution class in the manifest, or else the default of the export's kind."""
         return self.written_class or DEFAULT_CLASS[self.kind]
 
     @property
     def schemas(self) -> dict[str, str]:
-        """Its schema files by their field: config_schema, input_schema, output_schema."""
+        """The paths of its schema files, by field: config_schema, input_schema, output_schema."""
         named = {"config_schema": self.config_schema}
         if self.tool is not None:
             named |= {"input_schema": self.tool.input_schema, "output_schema": self.tool.output_schema}
@@ -114,6 +125,8 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VaiManifest(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole vai-plugin.toml of a package."""
+
     api_version: Literal["vai.plugin.v1"]
     package_id: str
     """`publisher/name`."""
@@ -127,26 +140,29 @@ class VaiManifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def publisher(self) -> str:
+        """The part of `package_id` before the slash."""
         return self.package_id.partition("/")[0]
 
     def export(self, id: str) -> Export | None:
+        """The export with this id; None when there is none."""
         return next((export for export in self.exports if export.id == id), None)
 
 
 def read(path: Path, holds: Holds | None = None) -> VaiManifest:
-    """The manifest of a package's folder, or that file itself; InvalidConfig with all that is wrong."""
+    """Reads the manifest from a package's folder, or from the file itself. Raises InvalidConfig with every
+    problem."""
     file = path / FILE if path.is_dir() else path
     real = Path(real_path(file.parent)) / file.name
     return _checked(read_authors_text(real, LARGEST), str(file), holds)
 
 
 def parse(text: bytes, name: str = FILE, holds: Holds | None = None) -> VaiManifest:
-    """The same for a manifest out of an archive. With `holds`, files that it names must be there."""
+    """Parses a manifest, for example from an archive. With `holds`, the files that it names must exist."""
     return _checked(as_text(text, name), name, holds)
 
 
 def in_folder(folder: Path) -> Holds:
-    """What a package's folder holds: regular files, and no symlink in the way."""
+    """A predicate: whether a package's folder has a regular file at a path, with no symlink on the way."""
 
     def holds(path: str) -> bool:
         walked = folder

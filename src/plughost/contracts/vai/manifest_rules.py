@@ -1,5 +1,5 @@
-"""What a manifest must keep to beyond the types of its fields. Each field is judged by itself, so that no
-mistake hides another."""
+"""The validation rules of vai-plugin.toml beyond the types of its fields. Each field is checked on its own,
+so that one problem does not hide another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plughost._util.located.document import Document, Field
 from plughost._util.semver import is_semantic
 
 Holds = Callable[[str], bool]
-"""Whether a package has a file at a path, which is normal: `bin/plugin`, never `./bin/plugin`."""
+"""Whether a package has a file at a normalised path: `bin/plugin`, never `./bin/plugin`."""
 
 PROGRAMS = "bin/"
 MOST_EXPORTS = 100
@@ -31,11 +31,11 @@ _EVENT = re.compile(r"(?=.{1,128}\Z)[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+")
 
 _ITEMS = "1 to 64 of letters, digits, _ and -, a letter first"
 NOT_FOR_RESULTS = "chains:write"
-"""Only a harness acts on chains; the others give results, and the host writes."""
+"""The scope that only a harness may ask for; the others return results, and the host writes to the chain."""
 
 
 def inside(path: str) -> str | None:
-    """The normal form of a path in a package; None for one that is none, or that leads out of it."""
+    """The normalised path in a package; None for an invalid path, or one that leads out of the package."""
     parts = path.split("/")
     if path.startswith("/") or ".." in parts or "\\" in path or ":" in path or not path.isprintable():
         return None
@@ -45,34 +45,37 @@ def inside(path: str) -> str | None:
 
 
 def is_package_id(text: str) -> bool:
-    """Whether it is `publisher/name`, as manifests write it."""
+    """Whether `text` is a package id, `publisher/name`, as manifests write it."""
     return _PACKAGE.fullmatch(text) is not None
 
 
 def check(document: Document, kinds: Sequence[str], holds: Holds | None) -> None:
-    """Note every problem that the types of the fields do not show."""
+    """Records every problem in the document that the types of the fields do not show."""
     ManifestRules(document, kinds, holds).package(document.data)
 
 
 class ManifestRules:
+    """The rules for one manifest document; problems are recorded in the document."""
+
     def __init__(self, document: Document, kinds: Sequence[str], holds: Holds | None) -> None:
         self._document = document
         self._kinds = kinds
         self._holds = holds
 
-    def package(self, told: Mapping[str, Any]) -> None:
+    def package(self, table: Mapping[str, Any]) -> None:
+        """Checks the whole manifest."""
         expected = "publisher/name, each 1 to 64 of a-z and 0-9 with . _ or - between"
-        self._text(told, "package_id", (), is_package_id, expected)
-        self._text(told, "version", (), _is_version, "a semantic version such as 1.0.0")
-        self._prose(told, (), required="name")
+        self._text(table, "package_id", (), is_package_id, expected)
+        self._text(table, "version", (), _is_version, "a semantic version such as 1.0.0")
+        self._prose(table, (), required="name")
         for key in ("license", "source"):
             self._text(
-                told, key, (), lambda t: len(t) <= LONGEST_PROSE and t.isprintable(), "text on one line"
+                table, key, (), lambda t: len(t) <= LONGEST_PROSE and t.isprintable(), "text on one line"
             )
-        runtime = told.get("runtime")
+        runtime = table.get("runtime")
         if isinstance(runtime, dict):
             self._runtime(runtime)
-        exports = told.get("exports")
+        exports = table.get("exports")
         if isinstance(exports, list):
             self._count(("exports",), exports, 1, MOST_EXPORTS)
             first: dict[str, int] = {}
@@ -80,14 +83,14 @@ class ManifestRules:
                 if isinstance(export, dict):
                     self._export(export, ("exports", number))
                     if isinstance(name := export.get("id"), str) and first.setdefault(name, number) != number:
-                        told_at = f"exports[{first[name]}]"
+                        first_at = f"exports[{first[name]}]"
                         self._document.problem(
-                            ("exports", number, "id"), f"{name!r:.200} is {told_at} already"
+                            ("exports", number, "id"), f"{name!r:.200} is {first_at} already"
                         )
 
-    def _runtime(self, told: Mapping[str, Any]) -> None:
+    def _runtime(self, table: Mapping[str, Any]) -> None:
         field: Field = ("runtime", "entrypoint")
-        words = told.get("entrypoint")
+        words = table.get("entrypoint")
         if isinstance(words, list):
             self._count(field, words, 1, MOST_WORDS)
             for number, word in enumerate(words):
@@ -100,34 +103,38 @@ class ManifestRules:
                 elif "\0" in word or len(word) > LONGEST_WORD:
                     self._expect((*field, number), f"text of at most {LONGEST_WORD} characters, without NUL")
         for key in ("os", "arch"):
-            if isinstance(named := told.get(key), list):
+            if isinstance(named := table.get(key), list):
                 self._count(("runtime", key), named, 1, 20)
                 self._once(("runtime", key), named)
 
-    def _export(self, told: Mapping[str, Any], field: Field) -> None:
-        self._text(told, "id", field, lambda text: bool(_ID.fullmatch(text)), _ITEMS)
-        self._prose(told, field, required="display_name")
-        self._file(told, "config_schema", field)
-        kind = told.get("kind")
+    def _export(self, table: Mapping[str, Any], field: Field) -> None:
+        self._text(table, "id", field, lambda text: bool(_ID.fullmatch(text)), _ITEMS)
+        self._prose(table, field, required="display_name")
+        self._file(table, "config_schema", field)
+        kind = table.get("kind")
         if isinstance(kind, str) and kind in self._kinds:
-            self._kind_table(told, field, kind)
-        for table, judge in (("permissions", self._permissions), ("tool", self._tool), ("hook", self._hook)):
-            if isinstance(told.get(table), dict):
-                judge(told[table], (*field, table), kind)
-        if isinstance(compactor := told.get("compactor"), dict):
+            self._kind_table(table, field, kind)
+        for section, check_section in (
+            ("permissions", self._permissions),
+            ("tool", self._tool),
+            ("hook", self._hook),
+        ):
+            if isinstance(table.get(section), dict):
+                check_section(table[section], (*field, section), kind)
+        if isinstance(compactor := table.get("compactor"), dict):
             self._text(compactor, "target_context", (*field, "compactor"), _is_id, _ITEMS)
-        if isinstance(harness := told.get("harness"), dict):
+        if isinstance(harness := table.get("harness"), dict):
             self._once((*field, "harness", "supports"), harness.get("supports"))
 
-    def _kind_table(self, told: Mapping[str, Any], field: Field, kind: str) -> None:
-        if kind not in told:
+    def _kind_table(self, table: Mapping[str, Any], field: Field, kind: str) -> None:
+        if kind not in table:
             self._document.problem(field, f"`{kind}` is missing; expected the table [exports.{kind}]")
         for other in self._kinds:
-            if other != kind and other in told:
+            if other != kind and other in table:
                 self._document.problem((*field, other), f"expected no such table: this export is a {kind}")
 
-    def _permissions(self, told: Mapping[str, Any], field: Field, kind: Any) -> None:
-        scopes, slots = told.get("gateway_api_scopes"), told.get("secret_slots")
+    def _permissions(self, table: Mapping[str, Any], field: Field, kind: Any) -> None:
+        scopes, slots = table.get("gateway_api_scopes"), table.get("secret_slots")
         self._once((*field, "gateway_api_scopes"), scopes)
         for number, scope in enumerate(scopes if isinstance(scopes, list) else ()):
             if scope == NOT_FOR_RESULTS and kind in ("tool", "hook", "compactor"):
@@ -140,12 +147,12 @@ class ManifestRules:
             self._once((*field, "secret_slots"), slots)
             self._each(slots, (*field, "secret_slots"), _is_id, _ITEMS)
 
-    def _tool(self, told: Mapping[str, Any], field: Field, kind: Any) -> None:
-        self._file(told, "input_schema", field)
-        self._file(told, "output_schema", field)
+    def _tool(self, table: Mapping[str, Any], field: Field, kind: Any) -> None:
+        self._file(table, "input_schema", field)
+        self._file(table, "output_schema", field)
 
-    def _hook(self, told: Mapping[str, Any], field: Field, kind: Any) -> None:
-        if isinstance(events := told.get("subscribes_to"), list):
+    def _hook(self, table: Mapping[str, Any], field: Field, kind: Any) -> None:
+        if isinstance(events := table.get("subscribes_to"), list):
             self._count((*field, "subscribes_to"), events, 1, MOST_SUBSCRIPTIONS)
             self._once((*field, "subscribes_to"), events)
             event_types = "an event type such as run.completed"
@@ -153,15 +160,15 @@ class ManifestRules:
                 events, (*field, "subscribes_to"), lambda text: bool(_EVENT.fullmatch(text)), event_types
             )
 
-    # What the rules are made of
+    # The building blocks of the rules
 
     def _expect(self, field: Field, expected: str) -> None:
         self._document.problem(field, f"expected {expected}")
 
     def _text(
-        self, told: Mapping[str, Any], key: str, field: Field, fits: Callable[[str], bool], expected: str
+        self, table: Mapping[str, Any], key: str, field: Field, fits: Callable[[str], bool], expected: str
     ) -> None:
-        if isinstance(text := told.get(key), str) and not fits(text):
+        if isinstance(text := table.get(key), str) and not fits(text):
             self._expect((*field, key), f"{expected}, got {text!r:.200}")
 
     def _each(self, items: Iterable[Any], field: Field, fits: Callable[[str], bool], expected: str) -> None:
@@ -169,12 +176,12 @@ class ManifestRules:
             if isinstance(item, str) and not fits(item):
                 self._expect((*field, number), f"{expected}, got {item!r:.200}")
 
-    def _prose(self, told: Mapping[str, Any], field: Field, *, required: str) -> None:
-        """A name, and a description that may have lines."""
+    def _prose(self, table: Mapping[str, Any], field: Field, *, required: str) -> None:
+        """Checks the display name, and a description that may have several lines."""
         one_line = "1 to 200 characters on one line"
-        self._text(told, required, field, lambda t: 1 <= len(t) <= 200 and t.isprintable(), one_line)
+        self._text(table, required, field, lambda t: 1 <= len(t) <= 200 and t.isprintable(), one_line)
         lines = f"at most {LONGEST_PROSE} characters that can be printed"
-        self._text(told, "description", field, _is_prose, lines)
+        self._text(table, "description", field, _is_prose, lines)
 
     def _count(self, field: Field, items: list[Any], least: int, most: int) -> None:
         if not least <= len(items) <= most:
@@ -189,8 +196,8 @@ class ManifestRules:
             elif isinstance(item, str):
                 seen.add(item)
 
-    def _file(self, told: Mapping[str, Any], key: str, field: Field) -> None:
-        if isinstance(path := told.get(key), str):
+    def _file(self, table: Mapping[str, Any], key: str, field: Field) -> None:
+        if isinstance(path := table.get(key), str):
             self._path(path, (*field, key))
 
     def _path(self, path: str, field: Field) -> None:

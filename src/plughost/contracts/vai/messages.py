@@ -1,4 +1,4 @@
-"""The frames of vai.rpc.v1, by the names they have on the wire. Unknown members are ignored."""
+"""The frames of vai.rpc.v1, with the field names of the wire. Unknown members are ignored."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ OPS = {
     "compactor": "compactor.compact",
     "harness": "harness.run",
 }
-"""What is asked of an export, by its kind."""
+"""The op of a request, by the kind of the export."""
 
 
 class VaiAbout(msgspec.Struct, frozen=True):
-    """A host, as it introduces itself."""
+    """The `host` in the frame `hello` of a host: its name and version."""
 
     name: str
     version: str
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """A plugin, as it introduces itself."""
+    """The `plugin` in the frame `hello` of a plugin: its package and version."""
 
     package_id: str
     version: str
@@ -36,6 +36,8 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class VaiError(msgspec.Struct, frozen=True):
+    """The `error` in the frame `response` with `ok: false`."""
+
     code: str
     message: str
 
@@ -45,18 +47,24 @@ class _Frame(msgspec.Struct, kw_only=True):
 
 
 class HostHello(_Frame, kw_only=True):
+    """The frame `hello` of the host."""
+
     type: str = "hello"
     role: str = "host"
     host: VaiAbout
 
 
 class PluginHello(_Frame, kw_only=True):
+    """The frame `hello` of the plugin."""
+
     type: str = "hello"
     role: str = "plugin"
     plugin: Identity
 
 
 class VaiRequest(_Frame, kw_only=True):
+    """The frame `request`."""
+
     type: str = "request"
     id: str
     op: str
@@ -64,12 +72,16 @@ class VaiRequest(_Frame, kw_only=True):
 
 
 class VaiEvent(_Frame, kw_only=True):
+    """The frame `event` of a running request."""
+
     type: str = "event"
     request_id: str
     event: Any
 
 
 class VaiResponse(_Frame, kw_only=True):
+    """The frame `response` with `ok: true`."""
+
     type: str = "response"
     id: str
     ok: bool = True
@@ -77,6 +89,8 @@ class VaiResponse(_Frame, kw_only=True):
 
 
 class VaiRefusal(_Frame, kw_only=True):
+    """The frame `response` with `ok: false`."""
+
     type: str = "response"
     id: str
     ok: bool = False
@@ -84,17 +98,22 @@ class VaiRefusal(_Frame, kw_only=True):
 
 
 class Cancel(_Frame, kw_only=True):
+    """The frame `cancel` of a running request."""
+
     type: str = "cancel"
     request_id: str
     reason: str
 
 
 class VaiShutdown(_Frame, kw_only=True):
+    """The frame `shutdown`."""
+
     type: str = "shutdown"
 
 
 class VaiEnvelope(msgspec.Struct, gc=False):
-    """Anything that came. What only one type of frame has is looked at when the type is known."""
+    """A received frame of any type. Members of a single type stay raw JSON and are decoded once the type is
+    known."""
 
     protocol: str = ""
     type: str = ""

@@ -1,4 +1,5 @@
-"""The plugin's side of vai.rpc.v1, without any I/O: for fakes, and plugins played without a process."""
+"""The plugin's side of vai.rpc.v1, without any I/O: for fakes, and for plugins simulated without a
+process."""
 
 from __future__ import annotations
 
@@ -23,11 +24,13 @@ from plughost.contracts.vai.messages import (
 from plughost.wire.framing import ContentLength, Frame
 from plughost.wire.messages import encode
 
-Told = VaiRequest | Cancel | VaiShutdown
-"""What a host tells a plugin once both have said hello."""
+HostMessage = VaiRequest | Cancel | VaiShutdown
+"""A message from the host after both sides have said hello."""
 
 
 class VaiPluginSide:
+    """The state of a plugin's conversation: decodes the host's frames and encodes the plugin's."""
+
     def __init__(self, package_id: str, version: str) -> None:
         self._identity = Identity(package_id, version)
         self._open: set[str] = set()
@@ -37,10 +40,10 @@ class VaiPluginSide:
     def framing(self) -> ContentLength:
         return frames.framing()
 
-    def receive(self, frame: Frame) -> tuple[Told | None, list[bytes]]:
-        """What a frame tells, if that is the plugin's business, and what to answer at once.
+    def receive(self, frame: Frame) -> tuple[HostMessage | None, list[bytes]]:
+        """Decodes a frame. Returns the message for the plugin, if any, and the frames to send back at once.
 
-        InvalidFrame for one that is none of the protocol.
+        Raises InvalidFrame for a frame that violates the protocol.
         """
         envelope = frames.read(frame)
         if not self.ready:
@@ -68,18 +71,19 @@ class VaiPluginSide:
         return None, []
 
     def event(self, request_id: str, event: Any) -> bytes | None:
-        """An event of an open request; None when it is answered already."""
+        """Encodes an event of an open request; None when the request is answered already."""
         return encode(VaiEvent(request_id=request_id, event=event)) if request_id in self._open else None
 
     def respond(self, request_id: str, body: Any) -> bytes | None:
-        """The one response to a request; None when there was one already."""
+        """Encodes the one response to a request; None when it is answered already."""
         if request_id not in self._open:
             return None
         self._open.discard(request_id)
         return encode(VaiResponse(id=request_id, body=body))
 
     def refuse(self, request_id: str, code: str, message: str) -> bytes | None:
-        """The one response to a request that failed in the protocol itself."""
+        """Encodes an error response, for a request that failed in the protocol itself; None when it is
+        answered already."""
         if request_id not in self._open:
             return None
         self._open.discard(request_id)

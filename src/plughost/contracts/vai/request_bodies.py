@@ -1,6 +1,6 @@
-"""The bodies of requests: what an export is asked, on whose behalf, and with which credentials.
+"""The request bodies of vai.rpc.v1: the input of an export, its invocation's context and its secrets.
 
-They hold secrets, so none of them shows what it holds.
+They hold secrets, so their repr is redacted.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import msgspec
 
 
 class GatewayAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """The `gateway` in the context of every request: its URL and the delegation token."""
+
     base_url: str
     delegation_token: str | None = None
-    """Null without scopes."""
+    """None without scopes."""
     scopes: list[str] = []
 
     def __repr__(self) -> str:
@@ -21,6 +23,8 @@ class GatewayAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
+    """The `context` of every request: whose invocation it is, its deadline and its scratch folder."""
+
     invocation_id: str
     trace_id: str
     org_id: str
@@ -35,30 +39,35 @@ class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Body(msgspec.Struct, frozen=True):
-    """Whose it is comes first, in this order; what is asked goes by name."""
+    """The members that the bodies of all requests share. These are positional, the kind's own are
+    keyword-only."""
 
     export_id: str
     context: RequestContext
     config: dict[str, Any] = {}
     secrets: dict[str, str] = {}
-    """By slot."""
+    """The secret values, by slot."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(export_id={self.export_id!r}, context={self.context!r})"
 
 
 class ToolBody(Body, frozen=True, kw_only=True):
+    """The body of `tool.invoke`."""
+
     tool_execution_id: str
     input: Any
 
 
 class EventSubject(msgspec.Struct, frozen=True):
+    """The `subject` of the event in `hook.handle`."""
+
     kind: str
     id: str
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that has happened: `run.completed`, `chain.compacted`."""
+    """The `event` in the body of `hook.handle`: something that happened, such as `run.completed`."""
 
     type: str
     occurred_at: str
@@ -67,19 +76,23 @@ class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HookBody(Body, frozen=True, kw_only=True):
+    """The body of `hook.handle`."""
+
     delivery_id: str
     attempt: int
     event: HookEvent
 
 
 class Inline(msgspec.Struct, frozen=True, kw_only=True, tag_field="transport", tag="inline"):
+    """The projection in `compactor.compact` that travels in the request itself."""
+
     blocks: list[Any]
     pinned_items: list[Any] = []
     token_estimate: int
 
 
 class Artifact(msgspec.Struct, frozen=True, kw_only=True, tag_field="transport", tag="artifact"):
-    """A projection that travels as a file in the scratch folder."""
+    """The projection in `compactor.compact` that travels as a file in the scratch folder."""
 
     path: str
     sha256: str
@@ -88,21 +101,29 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True, tag_field="transport",
 
 
 class CompactionSource(msgspec.Struct, frozen=True):
+    """The `source` of `compactor.compact`: the chain to compact."""
+
     chain_id: str
     projection: Inline | Artifact
 
 
 class CompactionTarget(msgspec.Struct, frozen=True):
+    """The `target` of `compactor.compact`: the size and the model to compact for."""
+
     max_input_tokens: int
     target_model: str
 
 
 class CompactionPolicy(msgspec.Struct, frozen=True):
+    """The `policy` of `compactor.compact`: the content to retain."""
+
     retain_system: bool = True
     retain_open_tasks: bool = True
 
 
 class CompactorBody(Body, frozen=True, kw_only=True):
+    """The body of `compactor.compact`."""
+
     compaction_id: str
     source: CompactionSource
     target: CompactionTarget
@@ -110,26 +131,34 @@ class CompactorBody(Body, frozen=True, kw_only=True):
 
 
 class HarnessTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """The `target` of `harness.run`: the session and the chain to work on."""
+
     session_id: str
     chain_id: str | None = None
     execution_id: str
 
 
 class Trigger(msgspec.Struct, frozen=True):
+    """The `trigger` of `harness.run`: why the run starts, and its input."""
+
     type: str
     input: list[Any] = []
 
 
 class HarnessPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """The `policy` of `harness.run`: the limits of the run."""
+
     max_depth: int
     max_child_runs: int
     allow_compaction: bool
 
 
 class HarnessBody(Body, frozen=True, kw_only=True):
+    """The body of `harness.run`."""
+
     mode: Literal["start", "resume"]
     target: HarnessTarget
     trigger: Trigger
     policy: HarnessPolicy
     checkpoint: Any = msgspec.UNSET
-    """What an earlier run left, for one that resumes."""
+    """The checkpoint of an earlier run, for a run that resumes."""

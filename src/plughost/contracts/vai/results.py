@@ -1,4 +1,4 @@
-"""What exports answer: a status, and with success the result of their kind. Another shape is Malformed."""
+"""The response bodies of vai.rpc.v1: a status and, on success, the result. Another shape raises Malformed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ T = TypeVar("T")
 
 
 Part = dict[str, Any]
-"""Something said, such as `{"type": "text", "text": …}`, with all its members: it may go into a chain."""
+"""A content part, such as `{"type": "text", "text": …}`, with all its members: it may be written to a
+chain."""
 
 
 def _check(parts: list[Part]) -> None:
@@ -27,6 +28,8 @@ def _check(parts: list[Part]) -> None:
 
 
 class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The `result` of `tool.invoke`."""
+
     content: list[Part]
     structured_output: Any = None
     is_error: bool = False
@@ -38,9 +41,9 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SeedBlock = dict[str, Any]
-"""A block of a chain, of a `kind` and with its `content`; whatever else it has it keeps, as in its chain."""
+"""A block of a chain with a `kind` and its `content`; further members are kept, as in its chain."""
 Diagnostics = dict[str, Any]
-"""`input_tokens_estimate` and `output_tokens_estimate`, and whatever a compactor tells beside them."""
+"""`input_tokens_estimate` and `output_tokens_estimate`, and any further members that a compactor reports."""
 
 
 class _BlockShape(msgspec.Struct):
@@ -52,11 +55,13 @@ class _BlockShape(msgspec.Struct):
 
 
 def check_blocks(blocks: list[SeedBlock]) -> None:
-    """ValueError for one that is no block."""
+    """Checks the shape of chain blocks. Raises ValueError for an invalid one."""
     msgspec.convert(blocks, list[_BlockShape])
 
 
 class Summary(msgspec.Struct, frozen=True):
+    """The `summary` in the results of `compactor.compact` and `harness.run`."""
+
     text: str
 
 
@@ -66,6 +71,8 @@ class _DiagnosticsShape(msgspec.Struct):
 
 
 class CompactorResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The `result` of `compactor.compact`."""
+
     seed_blocks: list[SeedBlock]
     summary: Summary
     diagnostics: Diagnostics
@@ -76,27 +83,33 @@ class CompactorResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
+    """The `checkpoint` in the result of `harness.run`, from which a later run resumes."""
+
     kind: str
     data: Any = None
 
 
 class HarnessResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The `result` of `harness.run`."""
+
     checkpoint: Checkpoint | None = None
     summary: Summary | None = None
     artifacts: list[Any] = []
 
 
 class ResultProblem(msgspec.Struct, frozen=True):
-    """Why an export did not succeed, in its own words."""
+    """The `error` in a response body: why the export did not succeed, in its own words."""
 
     code: str = ""
     message: str = ""
 
 
 class HookOutcome(msgspec.Struct, Generic[T], frozen=True):
+    """The outcome of a request to an export of any kind: the body of the frame `response`."""
+
     status: Status
     result: T | None = None
-    """There whenever it succeeded; of a hook there is none."""
+    """Set whenever the export succeeded; None for a hook."""
     problem: ResultProblem | None = msgspec.field(default=None, name="error")
 
 
@@ -120,20 +133,22 @@ _EXPECTED = {
 
 
 def plain(result: Any) -> Any:
-    """A result in JSON's own types."""
-    # A tool's, which is by far the most frequent, is made of them but for itself.
+    """Converts a result to JSON's own types."""
+    # Fast path: a tool's result, by far the most frequent, has only JSON types in its fields.
     return msgspec.structs.asdict(result) if isinstance(result, ToolResult) else msgspec.to_builtins(result)
 
 
 def outcome(op: str, body: msgspec.Raw) -> HookOutcome[Any]:
-    """The body of a response to `op`; Malformed says what was expected, and where."""
+    """Decodes the body of the response to `op`. Raises Malformed, which says what was expected, and where."""
     try:
         if op == HOOK:
-            told = _hooks.decode(body)
-            return HookOutcome("succeeded" if told.status == "ack" else told.status, None, told.error)
-        answered: HookOutcome[Any] = _bodies[op].decode(body)
-        if answered.result is None and answered.status == "succeeded":
+            hook_body = _hooks.decode(body)
+            return HookOutcome(
+                "succeeded" if hook_body.status == "ack" else hook_body.status, None, hook_body.error
+            )
+        outcome_body: HookOutcome[Any] = _bodies[op].decode(body)
+        if outcome_body.result is None and outcome_body.status == "succeeded":
             raise ValueError(f"`result` is missing; expected {_EXPECTED[op]}")
     except (ValueError, RecursionError) as error:
         raise Malformed(f"its result of {op} is wrong: {error}", head=bytes(body)[:HEAD]) from error
-    return answered
+    return outcome_body

@@ -39,6 +39,8 @@ _identities = msgspec.json.Decoder(Identity)
 
 
 class VaiSession(BaseSession):
+    """The host's session with one process: checks the plugin's hello and matches responses to requests."""
+
     errors: Mapping[type[PluginError], type[PluginError]] = {Malformed: InvalidFrame}
 
     def __init__(self, manifest: VaiManifest, host: VaiAbout) -> None:
@@ -55,7 +57,8 @@ class VaiSession(BaseSession):
         return (encode(HostHello(host=self._host)),)
 
     def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
-        """An op with its body; or the id of an export, which is tried by itself, without a gateway."""
+        """Encodes a request: an op with its body, or an export's id, which is invoked standalone, without a
+        gateway."""
         op, body = method, {} if params is ABSENT else params
         if method not in _OPS:
             op, body = self._local.request(method, params)
@@ -73,7 +76,7 @@ class VaiSession(BaseSession):
     def receive(self, frame: Frame) -> Incoming:
         envelope = frames.read(frame)
         if not self.ready:
-            self._greeted(envelope)
+            self._check_hello(envelope)
             self.ready = True
             return None
         if envelope.type == "response":
@@ -82,19 +85,20 @@ class VaiSession(BaseSession):
             return self._event(envelope, frame)
         return Unusable(f"a frame of type {truncate(envelope.type)}, which a host is not sent", _head(frame))
 
-    def _greeted(self, envelope: VaiEnvelope) -> None:
+    def _check_hello(self, envelope: VaiEnvelope) -> None:
         if envelope.type == "response" and envelope.ok == _FALSE:
             error = _error(envelope)
             raise HandshakeFailed(f"it refused hello: {error.code} {error.message}")
         if envelope.type != "hello" or bytes(envelope.role) != b'"plugin"':
             raise HandshakeFailed(f"it began with {truncate(envelope.type)}, expected the hello of a plugin")
         try:
-            told = _identities.decode(envelope.plugin)
+            hello = _identities.decode(envelope.plugin)
         except (ValueError, RecursionError) as error:
             raise HandshakeFailed(f"its hello does not say who it is: {error}") from error
-        if told != self._identity:
+        if hello != self._identity:
             raise IdentityMismatch(
-                f"it says that it is {truncate(str(told))}, but what is installed is {str(self._identity)!r}",
+                f"it says that it is {truncate(str(hello))}, but what is installed is "
+                f"{str(self._identity)!r}",
                 hint="build it anew, or mend vai-plugin.toml",
             )
 
@@ -119,25 +123,25 @@ class VaiSession(BaseSession):
 
     def to_exception(self, method: str, answer: Response) -> CallFailed:
         error = _errors.decode(answer.error)
-        told = f"it answered {method!r} with {error.code}: {error.message}"
-        return CallFailed(told, error=msgspec.to_builtins(error))
+        message = f"it answered {method!r} with {error.code}: {error.message}"
+        return CallFailed(message, error=msgspec.to_builtins(error))
 
 
 def _number(id: str | None) -> int | None:
-    """The number of a call in the id of its request."""
+    """The call number in a request id; None for an id that this session did not create."""
     if id is None or len(id) > _LONGEST_ID:
         return None
     try:
         number = int(id[len(_PREFIX) :])
     except ValueError:
         return None
-    return number if id == f"{_PREFIX}{number}" and number > 0 else None  # there is one way to write it
+    return number if id == f"{_PREFIX}{number}" and number > 0 else None  # only the canonical form
 
 
 def _error(envelope: VaiEnvelope) -> VaiError:
     try:
-        said = _errors.decode(envelope.error)
-        return VaiError(bounded(said.code, WHOLE), bounded(said.message))
+        error = _errors.decode(envelope.error)
+        return VaiError(bounded(error.code, WHOLE), bounded(error.message))
     except (ValueError, RecursionError):
         return VaiError(INVALID_FRAME, "a response that is not ok, without an error of code and message")
 

@@ -1,4 +1,4 @@
-"""An export tried by itself: a request with the least context that it can have, and no gateway."""
+"""Standalone requests: invoke an export with a minimal context and without a gateway."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from plughost.errors import InvalidSpec
 from plughost.wire.messages import ABSENT
 
 SCRATCH = "/tmp"
-"""Of a confined plugin that is its own; without a sandbox it is everybody's."""
+"""The scratch folder: private to a sandboxed plugin; without a sandbox it is the shared /tmp."""
 
 
 class StandaloneRequest:
+    """Builds the requests for the exports of one package."""
+
     def __init__(self, manifest: VaiManifest) -> None:
         self._manifest = manifest
         self._numbers = itertools.count(1)
 
     def request(self, id: str, params: Any) -> tuple[str, Any]:
-        """The op and the body for an export: what is given is a tool's input, a hook's event, or else the
-        members of the body that are its kind's own."""
+        """The op and the body for an export. `params` are a tool's input, a hook's event, or else the members
+        of the body that are specific to the kind."""
         export = self._manifest.export(id)
         if export is None:
             raise InvalidSpec(f"it has no export {id!r:.100}")

@@ -1,4 +1,4 @@
-"""Which packages this machine can run, in the words of their manifests."""
+"""Whether this machine can run a package: operating system and architecture, as manifests name them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ _ARCHES = {
 
 
 class TargetPlatform(NamedTuple):
+    """An operating system and an architecture, as manifests name them."""
+
     os: str
     arch: str
 
@@ -27,19 +29,19 @@ class TargetPlatform(NamedTuple):
 
 
 def current_platform() -> TargetPlatform:
-    """This machine."""
+    """The platform of this machine."""
     uname = os.uname()
     return TargetPlatform(uname.sysname.lower(), _ARCHES.get(uname.machine, uname.machine.lower()))
 
 
 def runs_here(manifest: VaiManifest, machine: TargetPlatform | None = None) -> bool:
-    """Whether a package is built for `machine`; for this one when none is named."""
+    """Whether a package is built for `machine`. Default: this machine."""
     machine = machine or current_platform()
     return machine.os in manifest.runtime.os and machine.arch in manifest.runtime.arch
 
 
 def refuse_foreign(manifest: VaiManifest, machine: TargetPlatform | None = None) -> None:
-    """InvalidSpec for a package that is built for other machines."""
+    """Raises InvalidSpec for a package that is built for other platforms."""
     machine = machine or current_platform()
     if not runs_here(manifest, machine):
         built = f"{', '.join(manifest.runtime.os)} on {', '.join(manifest.runtime.arch)}"

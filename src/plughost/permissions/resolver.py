@@ -1,4 +1,5 @@
-"""Names to addresses, in a few threads of their own: slow name servers must not use up the program's."""
+"""Resolver: DNS lookups in a few threads of their own, so that slow name servers do not use up the program's
+threads."""
 
 from __future__ import annotations
 
@@ -15,11 +16,11 @@ from plughost.permissions.addresses import Address, is_public, literal
 
 T = TypeVar("T")
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
-"""The IP addresses of a name; OSError when it has none."""
+"""Resolves a name to its IP addresses; raises OSError when it has none."""
 
 
 class Resolver:
-    """The machine's own resolver. A thread starts when there is work for it."""
+    """The system resolver (getaddrinfo) in a thread pool. Call it with a host name."""
 
     def __init__(self, threads: int, name: str) -> None:
         self._threads = ThreadPoolExecutor(threads, name)
@@ -29,28 +30,30 @@ class Resolver:
         return [str(address[0]) for *_, address in found]
 
     async def in_thread(self, work: Callable[[], T]) -> T:
+        """Run blocking work in one of the threads."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def close(self) -> None:
+        """Cancel waiting lookups; running ones are not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
 def is_remote(address: Address) -> bool:
-    """Whether it is a public address, and of another machine than this: to its own the kernel would send from
+    """Whether an address is public and not of this machine: the kernel would send to its own address from
     that very address. Nothing is sent to find out."""
     if not is_public(address):
         return False
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
-        with socket.socket(family, socket.SOCK_DGRAM) as way:
-            way.connect((str(address), 9))
-            return ipaddress.ip_address(way.getsockname()[0]) != address
-    except OSError as error:  # usually nowhere at all, as whoever connects will be told
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((str(address), 9))
+            return ipaddress.ip_address(probe.getsockname()[0]) != address
+    except OSError as error:  # usually unreachable, which the connection attempt will report
         return error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 async def addresses(host: str, resolve: Resolve) -> list[Address]:
-    """Every address of a canonical host, each once; OSError when it has none that can be read."""
+    """All addresses of a canonical host, without duplicates; raises OSError when it has none."""
     try:
         answers = [host] if literal(host) is not None else await resolve(host)
         return [ipaddress.ip_address(answer) for answer in dict.fromkeys(answers)]

@@ -100,7 +100,7 @@ def _names(caller: Caller) -> set[str]:
 
 def _word(caller: Caller) -> OperatorAccess:
     plugin = caller.plugin
-    return plugin.operators_word if plugin is not None else OperatorAccess()
+    return plugin.operator_access if plugin is not None else OperatorAccess()
 
 
 def _hosts(caller: Caller) -> tuple[str, ...] | None:

@@ -11,7 +11,7 @@ import msgspec
 
 from plughost._util.redaction.redactor import HIDDEN
 from plughost._util.text import escape_controls
-from plughost.engine.tap import Way
+from plughost.engine.tap import Direction
 from plughost.errors import InvalidSpec
 from plughost.testing.frame_splitter import (
     IDS,
@@ -43,7 +43,7 @@ class Player:
     may be any. The other side may give its requests other ids than then: answers carry the new ones.
     """
 
-    def __init__(self, traffic: Traffic, ours: Way) -> None:
+    def __init__(self, traffic: Traffic, ours: Direction) -> None:
         framing = reader(traffic.origin.framing)
         if framing is None:
             raise InvalidSpec(
@@ -107,7 +107,7 @@ class Player:
             raise Different(f"{where} differs: {difference}")
 
 
-def _script(traffic: Traffic, ours: Way) -> Iterator[tuple[Way, Frame | FrameError]]:
+def _script(traffic: Traffic, ours: Direction) -> Iterator[tuple[Direction, Frame | FrameError]]:
     """Frames in their order; our own as raw passages when they do not all make frames."""
     whole = not any(isinstance(item, FrameError) for way, item in traffic.frames() if way == ours)
     apart = FrameSplitter(traffic.origin.framing)

@@ -166,7 +166,7 @@ class DevSession:
         try:
             spec = self._spec()
             plugin = await self._host.add(spec, start=False)
-            plugin.hidden.learn_from(self._screen.hidden)  # what it says is cut before the screen has it
+            plugin.redactor.learn_from(self._screen.hidden)  # what it says is cut before the screen has it
             await plugin.start()
         except PluginError as error:
             self._screen.error(error)

@@ -42,7 +42,7 @@ class Build:
         )
         assert process.stdout is not None
         try:
-            said = StderrTail(hidden=self._screen.hidden)
+            said = StderrTail(redactor=self._screen.hidden)
             while data := await process.stdout.read(CHUNK):
                 self._tell(said.feed(data))
             self._tell([said.rest()] if said.rest() else [])

@@ -16,7 +16,7 @@ from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.raw_process import RawProcess
 from plughost.contracts.vai.manifest import PROTOCOL, Export
 from plughost.permissions.access import Access
-from plughost.permissions.parse import joined
+from plughost.permissions.parse import union
 
 Frame = dict[str, Any]
 UNKNOWN = {"added later": {"by": ["another", "version"]}}
@@ -89,7 +89,7 @@ async def greeted(
     """A new process that has said hello, whoever it said it is; it may write in the folders `writable`, and
     in `scratch`, which is made for it."""
     spec = subject.spec
-    allow = joined(spec.allow, Access(write=writable))
+    allow = union(spec.allow, Access(write=writable))
     options = spec.options if scratch is None else {**spec.options, "scratch": scratch}
     async with subject.wire(env, msgspec.structs.replace(spec, allow=allow, options=options)) as wire:
         stub = VaiStubHost(wire)

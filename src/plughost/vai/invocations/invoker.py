@@ -314,7 +314,7 @@ class LocalInvoker:
                 scratch = self._scratch.make(str(plugin.spec.options["scratch"]), f"{run.id}.{run.retries}")
             secrets = await self._revealed(run) if prepared.export.permissions.secret_slots else _NO_SECRETS
             call = self._call(run, process, scratch, secrets)
-            plugin.hidden.learn_from(run.hidden)  # its stderr is everybody's
+            plugin.redactor.learn_from(run.hidden)  # its stderr is everybody's
             answer = await (call if scratch is None else self._within(scratch, run, plugin, call))
             answered = True
             outcome = self._at_once(run, answer) or await self.checks.answer(run, answer)

@@ -27,7 +27,7 @@ from plughost.cli.ui.line_writer import LineWriter
 from plughost.errors import InvalidSpec, PluginError
 from plughost.events import Logged, Subscription
 from plughost.host import Host
-from plughost.services.logs import LONGEST
+from plughost.services.logs import MAX_MESSAGE
 from plughost.spec import PluginSpec
 from plughost.wire.messages import ABSENT
 
@@ -106,7 +106,7 @@ async def _tell(events: Subscription, screen: DevOutput) -> None:
         fields.update({name: readable(raw) for name, raw in fields.items() if isinstance(raw, msgspec.Raw)})
         words = event_text(event)[0]  # its last words were shown when it said them
         kind, who = type(event).__name__.lower(), f"{event.plugin}#{event.generation}"
-        if isinstance(event, Logged) and len(event.message) >= LONGEST:  # it has been cut
+        if isinstance(event, Logged) and len(event.message) >= MAX_MESSAGE:  # it has been cut
             fields["message"] = TruncatedText(event.message, is_cut=True)
             screen.show(kind, who, TruncatedText(words, is_cut=True), **fields)
         else:

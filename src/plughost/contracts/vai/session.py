@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from plughost._util.text import WHOLE, bounded, truncate
+from plughost._util.text import MAX_VALUE, bounded, truncate
 from plughost.contracts.vai import frames
 from plughost.contracts.vai.errors import INVALID_FRAME, IdentityMismatch, InvalidFrame
 from plughost.contracts.vai.manifest import VaiManifest
@@ -137,7 +137,7 @@ def _number(id: str | None) -> int | None:
 def _error(envelope: VaiEnvelope) -> VaiError:
     try:
         said = _errors.decode(envelope.error)
-        return VaiError(bounded(said.code, WHOLE), bounded(said.message))
+        return VaiError(bounded(said.code, MAX_VALUE), bounded(said.message))
     except (ValueError, RecursionError):
         return VaiError(INVALID_FRAME, "a response that is not ok, without an error of code and message")
 

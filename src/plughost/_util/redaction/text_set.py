@@ -1,4 +1,4 @@
-"""A set of texts, and where they stand in another text. To look for many takes about as long as for some."""
+"""TextSet: searches for many texts at once. Searching for many takes about as long as for some."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
 FEW = 64
-"""So many are looked for one by one, which is quicker."""
+"""Up to this number, texts are searched one by one, which is quicker."""
 START = 4
-"""Characters by which one of many is found; no text of a set is shorter."""
+"""Length of the prefix by which texts are indexed; no text of a set is shorter."""
 Span = tuple[int, int]
 
 
 class TextSet:
+    """A set of texts that can be searched in another text."""
+
     __slots__ = ("_backwards", "_lengths", "_sorted", "longest", "texts")
 
     def __init__(self) -> None:
         self.texts: set[str] = set()
         self.longest = 0
         self._lengths: dict[str, list[int]] = {}
-        """By how texts begin, how long those are that begin so."""
+        """The lengths of the texts by their prefix."""
         self._sorted: list[str] = []
         self._backwards: list[str] = []
-        """The texts in order, and each of them backwards: made when they are asked for."""
+        """The texts sorted, and reversed and sorted; created when needed."""
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -39,13 +41,13 @@ class TextSet:
         self._sorted = self._backwards = []
 
     def is_in(self, said: str) -> bool:
-        """Whether one of them stands in a text."""
+        """Whether a text contains one of them."""
         if len(self.texts) > FEW:
             return next(self.places(said), None) is not None
         return any(text in said for text in self.texts)
 
     def places(self, said: str) -> Iterator[Span]:
-        """Where they stand in a text; they may overlap."""
+        """The positions where a text contains them; they may overlap."""
         if len(self.texts) > FEW:
             yield from self._places_of_many(said)
             return

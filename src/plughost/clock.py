@@ -1,4 +1,7 @@
-"""Time as a value that tests replace: nothing below asks the event loop for it directly."""
+"""Clocks: monotonic time and timers behind a protocol, so that tests can use a virtual clock.
+
+Nothing else in plughost asks the event loop for the time.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,13 @@ from plughost._util.timers import HeapTimer, Timers
 
 
 class Timer(Protocol):
+    """A scheduled callback that can be cancelled."""
+
     def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
-    """Monotonic seconds, and something to do at one of them."""
+    """Monotonic time in seconds, and callbacks scheduled at a time."""
 
     def time(self) -> float: ...
 
@@ -29,13 +34,14 @@ class Clock(Protocol):
 
 
 FAR = 3e7
+"""Seconds, about a year: the kernel timer is never set further ahead."""
 
 
 class KernelClock:
-    """Timers on one descriptor of the kernel's, so that the event loop has none of its own.
+    """A clock whose timers share one timerfd of the kernel, so that the event loop has no timers of its own.
 
-    With a timer of its own pending, asyncio computes a timeout in every pass and the kernel sets one
-    up in every wait: a tenth of the price of a call. Deadlines are always pending.
+    With a timer pending in the loop, asyncio computes a timeout in every pass and the kernel sets one
+    up in every wait: a tenth of the cost of a call, and deadlines are always pending.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -54,9 +60,9 @@ class KernelClock:
 
     def _arm(self, when: float) -> None:
         if self._fd < 0:
-            return  # closed with its host: nothing is due any more
+            return  # closed together with its host: no timer fires any more
         self._armed = when
-        # Zero would disarm it; what is years away is looked at again in a year.
+        # Zero would disarm the timer. A time that is years away is set again in a year.
         _set(self._fd, max(min(when, self.time() + FAR), 1e-9))
 
     def _due(self) -> None:
@@ -70,12 +76,12 @@ class KernelClock:
             while (due := self._timers.take(now)) is not None:
                 due[1]()
         finally:
-            following = self._timers.next_due()
-            if following is not None and (self._armed is None or following < self._armed):
-                self._arm(following)
+            next_due = self._timers.next_due()
+            if next_due is not None and (self._armed is None or next_due < self._armed):
+                self._arm(next_due)
 
     def close(self) -> None:
-        """Give the descriptor back; nothing is due any more."""
+        """Close the descriptor; no timer fires any more."""
         if self._fd >= 0:
             if not self._loop.is_closed():
                 self._loop.remove_reader(self._fd)
@@ -84,17 +90,18 @@ class KernelClock:
 
 
 class LoopClock:
-    """The event loop's own timers, where the kernel offers none."""
+    """A clock that uses the event loop's own timers, where there is no timerfd."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.time = loop.time
         self.call_at: Callable[[float, Callable[[], object]], Timer] = loop.call_at
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """There is nothing to close."""
 
 
 def best_clock(loop: asyncio.AbstractEventLoop) -> Clock:
+    """A KernelClock on Linux, a LoopClock elsewhere."""
     try:
         return KernelClock(loop)
     except (OSError, AttributeError):  # no timerfd: not Linux
@@ -102,7 +109,7 @@ def best_clock(loop: asyncio.AbstractEventLoop) -> Clock:
 
 
 async def done_within(clock: Clock, seconds: float, work: asyncio.Future[Any]) -> bool:
-    """Whether `work` is done before so much time has passed. It goes on either way."""
+    """Wait for `work` for at most `seconds`; whether it is done. It is not cancelled when it is not."""
     if seconds == math.inf:
         await asyncio.wait({work})
         return True

@@ -1,7 +1,9 @@
-"""plughost.toml: which plugins there are and how they run. Checked whole, every problem located.
+"""Loads plughost.toml, the configuration of plugins: checks the whole file and reports each problem with its
+line.
 
-A file that the operator names is the operator's word. One that lies in a plugin's folder, or is found in the
-current folder, may have come with the plugin: it is its author's word (`contracts/settings.py`).
+A file that the operator names on the command line counts as the operator's, who may grant anything. A file
+that lies in a plugin's folder, or was found in the current folder, may have come with the plugin: it counts
+as its author's and may set only what `contracts/settings.py` lets an author set.
 """
 
 from __future__ import annotations
@@ -37,19 +39,20 @@ T = TypeVar("T")
 FILE = "plughost.toml"
 DEFAULT_ROOT = Path("dist/plugins")
 HARMLESS = ("PATH", "HOME", "LANG", "TERM")
-"""Variables of the host that tell a plugin nothing it could not find out: contracts hand them on, too."""
+"""Environment variables of the host that any plugin may see: they tell it nothing it could not find out."""
 REMEDY = "use the options of the command line, or bind the plugin in a file of your own"
 
 
 class Root(NamedTuple):
-    """A folder of plugin folders: those that can be used, by name, and what is wrong with the others."""
+    """The result of loading a root, which is a folder of plugin folders: the specs of the usable plugins,
+    sorted by name, and the problems of the others."""
 
     specs: list[PluginSpec]
     problems: list[LocatedProblem]
 
 
 class Common(msgspec.Struct, kw_only=True):
-    """What every plugin's table may hold, whatever its contract."""
+    """The keys of a `[plugins.NAME]` table that every contract has."""
 
     contract: Annotated[str, author_may_set("unless a manifest in the folder names another one")]
     command: Annotated[list[str], author_may_set("a sandbox shows it nothing private that it names")]
@@ -67,54 +70,58 @@ class Common(msgspec.Struct, kw_only=True):
 
 
 def load(path: Path, variables: Mapping[str, str] = os.environ) -> dict[str, PluginSpec]:
-    """The plugins that an operator's file binds, by name. Relative folders are taken from the file's own."""
+    """Load the operator's plughost.toml: its plugins by name. Relative paths start at the file's folder."""
     return _load(path, SetBy.OPERATOR, variables)
 
 
 def load_found(path: Path) -> dict[str, PluginSpec]:
-    """The plugins that a file binds which nobody named: it counts as the word of their author.
+    """Load a plughost.toml that was found and that nobody named: it counts as the plugin author's.
 
-    Such a file says how to run its plugins. One that grants them anything, or raises a bound, is refused.
+    It may say how to run its plugins. A file that grants them anything, or raises a limit, is refused.
     """
     return _load(path, SetBy.AUTHOR, from_host(*HARMLESS))
 
 
 def _load_own(path: Path) -> PluginSpec:
-    """The one plugin that the file in a plugin's folder binds."""
+    """Load the plughost.toml in a plugin's folder, which configures exactly one plugin."""
     place = Path(real_path(path.parent)) / path.name
     document = load_authors_toml(place, str(path))
     tables = document.data.get("plugins")
-    if isinstance(tables, dict) and len(tables) > 1:  # before each of them has the folder's manifest read
+    # Checked first, because each table reads the folder's manifest.
+    if isinstance(tables, dict) and len(tables) > 1:
         raise InvalidSpec(f"{path} binds {len(tables)} plugins; a plugin folder's file binds one")
-    specs = _bound(document, place, SetBy.AUTHOR, from_host(*HARMLESS))
+    specs = _read_plugins(document, place, SetBy.AUTHOR, from_host(*HARMLESS))
     if not specs:
         raise InvalidSpec(f"{path} binds no plugin; a plugin folder's file binds one")
     return next(iter(specs.values()))
 
 
 def load_folder(folder: Path) -> PluginSpec:
-    """The plugin that a folder is: bound by its own plughost.toml, or told by a contract's manifest.
+    """Load a plugin from its folder, by its plughost.toml or else by the manifest of a contract.
 
-    Both are the author's word.
+    Both count as the author's files.
     """
     if not folder.is_dir():
         raise InvalidSpec(f"no such plugin folder: {folder}")
     if (folder / FILE).exists():
         return _load_own(folder / FILE)
-    told = detect_contract(folder)
-    if told is None:
+    spec = detect_contract(folder)
+    if spec is None:
         raise InvalidSpec(f"{folder} is not a plugin folder: it has no {FILE} and no contract's manifest")
-    return told
+    return spec
 
 
 def _load(path: Path, by: SetBy, variables: Mapping[str, str]) -> dict[str, PluginSpec]:
-    base = Path(real_path(path.parent))  # once: what the file says counts for this folder and for no other
+    # Resolved once, so that all paths of the file are relative to this very folder.
+    base = Path(real_path(path.parent))
     read = load_toml if by is SetBy.OPERATOR else load_authors_toml
-    return _bound(read(base / path.name, str(path)), base / path.name, by, variables)
+    return _read_plugins(read(base / path.name, str(path)), base / path.name, by, variables)
 
 
-def _bound(document: Document, path: Path, by: SetBy, variables: Mapping[str, str]) -> dict[str, PluginSpec]:
-    """The plugins of a document. `path` is where it was found, its folder resolved."""
+def _read_plugins(
+    document: Document, path: Path, by: SetBy, variables: Mapping[str, str]
+) -> dict[str, PluginSpec]:
+    """The plugins of a document. `path` is the path of the file, with the symlinks of its folder resolved."""
     base = path.parent
     tables = document.data.setdefault("plugins", {})
     for key in document.data.keys() - {"plugins"}:
@@ -123,7 +130,9 @@ def _bound(document: Document, path: Path, by: SetBy, variables: Mapping[str, st
         document.problem(("plugins",), "expected tables such as [plugins.my-plugin]")
         tables = {}
     specs = {
-        name: spec for name in tables if (spec := _plugin(document, name, base, by, variables)) is not None
+        name: spec
+        for name in tables
+        if (spec := _read_plugin(document, name, base, by, variables)) is not None
     }
     document.check()
     if len(specs) > 1:
@@ -133,10 +142,9 @@ def _bound(document: Document, path: Path, by: SetBy, variables: Mapping[str, st
 
 
 def load_root(root: Path) -> Root:
-    """Every plugin of a root, by its manifest. One that is broken does not keep the others from loading.
+    """Load every plugin of a root by its manifest. A broken plugin does not keep the others from loading.
 
-    A plughost.toml in a plugin's folder does not count here: it is the operator's word, and in a folder
-    that somebody else has filled it is not known to be.
+    A plughost.toml in a plugin's folder is ignored here: nobody knows whether the operator wrote it.
     """
     found = Root([], [])
     for folder in sorted(root.iterdir()) if root.is_dir() else ():
@@ -155,7 +163,7 @@ def load_root(root: Path) -> Root:
     return found
 
 
-def _plugin(
+def _read_plugin(
     document: Document, name: str, base: Path, by: SetBy, variables: Mapping[str, str]
 ) -> PluginSpec | None:
     field: Field = ("plugins", name)
@@ -180,8 +188,8 @@ def _plugin(
         return None
     document.read(get_contract(kind).options, field, options)
     is_own = table.get("cwd") is not None
-    start = None if common is None else partial(_start, base, common.cwd)
-    cwd = None if start is None else _understood(document, (*field, "cwd"), None, start)
+    start = None if common is None else partial(_working_directory, base, common.cwd)
+    cwd = None if start is None else _parse_or(document, (*field, "cwd"), None, start)
     if by is SetBy.AUTHOR:
         is_own = _check_author(document, field, table, get_contract(kind), base, cwd) and (is_own or is_alone)
     if common is None or cwd is None:
@@ -189,9 +197,9 @@ def _plugin(
     if not common.command:
         document.problem((*field, "command"), "expected at least the program to run")
         return None
-    env = {key: _value(document, (*field, "env", key), text, variables) for key, text in common.env.items()}
+    env = {key: _expand(document, (*field, "env", key), text, variables) for key, text in common.env.items()}
     allow = {
-        kind: [_value(document, (*field, "allow", kind), word, variables) for word in words]
+        kind: [_expand(document, (*field, "allow", kind), word, variables) for word in words]
         for kind, words in common.allow.items()
     }
     spec = PluginSpec(
@@ -206,8 +214,8 @@ def _plugin(
         grants=get_contract(kind).default_grants if common.grants is None else common.grants,
         options=options,
         sandbox=common.sandbox,
-        allow=_understood(document, (*field, "allow"), NONE, lambda: parse.parse_access(allow, str(base))),
-        limits=_understood(
+        allow=_parse_or(document, (*field, "allow"), NONE, lambda: parse.parse_access(allow, str(base))),
+        limits=_parse_or(
             document, (*field, "limits"), ResourceLimits(), lambda: parse.parse_limits(common.limits)
         ),
     )
@@ -219,8 +227,8 @@ def _plugin(
     return spec
 
 
-def _start(base: Path, cwd: str | None) -> Path:
-    """The folder in which a plugin starts, resolved: what is checked is what is kept."""
+def _working_directory(base: Path, cwd: str | None) -> Path:
+    """The working directory without symlinks, so that the path that is checked is the path that is used."""
     return Path(real_path(base / (cwd or ".")))
 
 
@@ -228,18 +236,18 @@ def _check_author(
     document: Document,
     field: Field,
     table: dict[str, Any],
-    its: Contract,
+    contract: Contract,
     folder: Path,
     start: Path | None,
 ) -> bool:
-    """Note everything in the table of a plugin that its author cannot say. `start` is where it starts; None
-    when that is wrong, and noted already.
+    """Report every key in a plugin's table that its author may not set. `start` is its working directory;
+    None when that is wrong, and reported already.
 
-    Whether the folder may be the plugin's own: not where its manifest gives it only parts of that.
+    Returns whether the folder may be the plugin's own: not where its manifest gives it only parts of that.
     """
     refusals = [
-        *author_refusals(Common, table, {"sandbox": its.sandbox}),
-        *author_refusals(its.options, table),
+        *author_refusals(Common, table, {"sandbox": contract.sandbox}),
+        *author_refusals(contract.options, table),
     ]
     for name, reason in refusals:
         document.problem(
@@ -251,26 +259,28 @@ def _check_author(
     if not start.is_relative_to(folder):
         document.problem((*field, "cwd"), f"{table['cwd']!r} is outside of the plugin's folder")
         return False
-    found = [detect_contract(place) for place in dict.fromkeys((folder, start)) if place.is_dir()]
-    manifests = [told for told in found if told is not None]
-    for told in manifests:
-        if told.contract != its.name:
+    found = [detect_contract(each) for each in dict.fromkeys((folder, start)) if each.is_dir()]
+    manifests = [spec for spec in found if spec is not None]
+    for spec in manifests:
+        if spec.contract != contract.name:
             document.problem(
                 (*field, "contract"),
-                f"its folder has a manifest of the contract {told.contract}, not {its.name}",
+                f"its folder has a manifest of the contract {spec.contract}, not {contract.name}",
             )
-    return all(told.cwd_is_own for told in manifests)
+    return all(spec.cwd_is_own for spec in manifests)
 
 
-def _understood(document: Document, field: Field, otherwise: T, read: Callable[[], T]) -> T:
+def _parse_or(document: Document, field: Field, default: T, read: Callable[[], T]) -> T:
+    """The result of `read`; `default`, with the problem reported, when it raises InvalidSpec."""
     try:
         return read()
     except InvalidSpec as error:
         document.problem(field, error.message)
-        return otherwise
+        return default
 
 
-def _value(document: Document, field: Field, text: str, variables: Mapping[str, str]) -> str:
+def _expand(document: Document, field: Field, text: str, variables: Mapping[str, str]) -> str:
+    """`text` with `${NAME}` replaced by the value of the variable."""
     if text.startswith("secret://"):
         document.problem(field, "secret:// references need a secret store, which only the gateway has")
         return ""

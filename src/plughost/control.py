@@ -1,6 +1,7 @@
-"""A running host on a unix socket: who is there, what they log, reload this, stop that.
+"""The control socket of a running host, a unix socket: list its plugins (`ps`), show logs, reload, stop.
 
-One request and its answers a connection, each a line of JSON. Only the same user is answered, and root.
+Each connection carries one request and its answers, each a line of JSON. Only the same user and root get an
+answer.
 """
 
 from __future__ import annotations
@@ -29,13 +30,15 @@ from plughost.events import Subscription as EventQueue
 from plughost.host import Host
 from plughost.spec import PluginSpec
 
-LONGEST = 1 << 16
-PATIENCE = 5.0
-"""For a request to come, once somebody has connected."""
+MAX_REQUEST = 1 << 16
+"""Bytes of a request."""
+REQUEST_TIMEOUT = 5.0
+"""Seconds for a request to arrive after its connection."""
 
 
 class ControlRefused(PluginError):
-    """What a running host answered instead."""
+    """Raised in the client when the running host answered a request with an error; `code` is the host's
+    code."""
 
     def __init__(self, message: str, *, code: str = "refused", **context: Any) -> None:
         super().__init__(message, **context)
@@ -43,13 +46,15 @@ class ControlRefused(PluginError):
 
 
 class ControlRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """A request to a running host: `do` is ps, logs, reload or stop; `follow` is for logs."""
+
     do: str
     plugin: str | None = None
     follow: bool = False
 
 
 def default_folder() -> Path:
-    """Where the sockets of this user's hosts are."""
+    """The folder with the control sockets of this user's hosts."""
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     return (
         Path(base, "plughost") if os.path.isabs(base) else Path(shared_temp_dir(), f"plughost-{os.getuid()}")
@@ -57,13 +62,13 @@ def default_folder() -> Path:
 
 
 def hosts(folder: Path) -> list[Path]:
-    """The sockets of hosts that live; what a killed host left behind is removed on the way."""
-    _own(folder)
-    return [path for path in sorted(folder.glob("*.sock")) if _alive(path)]
+    """The sockets of all running hosts in `folder`. Removes stale sockets that killed hosts left behind."""
+    _check_private(folder)
+    return [path for path in sorted(folder.glob("*.sock")) if _is_alive(path)]
 
 
 class Control:
-    """`async with Control(host, folder, on_stop)`: answers as long as it is open."""
+    """The control server of a host: `async with Control(host, folder, on_stop)` answers while it is open."""
 
     def __init__(
         self,
@@ -76,25 +81,26 @@ class Control:
         self._host = host
         self._on_stop = on_stop
         self._failed = {} if failed is None else failed
-        # In containers that share the folder, hosts have the same number.
+        # Hosts in containers that share the folder may have the same process id.
         self.path = folder / f"{os.getpid()}-{secrets.token_hex(4)}.sock"
 
     async def __aenter__(self) -> Self:
         hosts(self.path.parent)
-        # Listening before it has its name: whoever sees it can connect, and does not take it for a leftover.
-        fresh = self.path.with_suffix(".made")  # as long as its name, so that this fails if that is too long
+        # It listens before it gets its name, so that nobody sees a socket that looks stale.
+        # The temporary name is as long as the final one, so that a path that is too long fails here.
+        temporary = self.path.with_suffix(".made")
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            listening.bind(str(fresh))
+            listening.bind(str(temporary))
             listening.listen()
-            fresh.replace(self.path)
+            temporary.replace(self.path)
         except OSError as error:
             listening.close()
-            fresh.unlink(missing_ok=True)
-            why = error.strerror or str(error)  # a path that is too long has no number
+            temporary.unlink(missing_ok=True)
+            why = error.strerror or str(error)  # the error for a path that is too long has no errno
             raise InvalidSpec(f"cannot listen on {self.path}: {why}") from error
         self._serving: set[asyncio.Task[None]] = set()
-        self._server = await asyncio.start_unix_server(self._connected, sock=listening, limit=LONGEST)
+        self._server = await asyncio.start_unix_server(self._connected, sock=listening, limit=MAX_REQUEST)
         return self
 
     async def __aexit__(
@@ -107,7 +113,7 @@ class Control:
         await asyncio.gather(*self._serving, return_exceptions=True)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a connection, and close it in any case: a task that is cancelled early never begins."""
+        """Serve a connection in a task. The callback closes it, because a task cancelled early never runs."""
         task = asyncio.create_task(self._serve(reader, writer))
         self._serving.add(task)
         task.add_done_callback(self._serving.discard)
@@ -115,45 +121,45 @@ class Control:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            if _peer(writer) in (os.geteuid(), 0):
-                await self._answer(await _request(reader), reader, writer)
+            if _peer_uid(writer) in (os.geteuid(), 0):
+                await self._answer(await _read_request(reader), reader, writer)
         except PluginError as error:
-            _say(writer, {"error": error.report()})
+            _write_line(writer, {"error": error.report()})
         except (TimeoutError, OSError, asyncio.CancelledError):
-            pass  # it said nothing in time, or has gone, or the host ends
+            pass  # the client sent nothing in time or disconnected, or the host is closing
 
     async def _answer(
         self, request: ControlRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        await self._do(request, reader, writer)
+        await self._dispatch(request, reader, writer)
         await writer.drain()
 
-    async def _do(
+    async def _dispatch(
         self, request: ControlRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         if request.do == "ps":
-            _say(writer, {"pid": os.getpid(), "plugins": self._plugins()})
+            _write_line(writer, {"pid": os.getpid(), "plugins": self._plugins()})
         elif request.do == "logs":
             await self._logs(request, reader, writer)
         elif request.do == "stop" and request.plugin is None:
-            _say(writer, {"done": "stop"})
+            _write_line(writer, {"done": "stop"})
             self._on_stop()
         elif request.do == "reload" and request.plugin in self._failed:
             await self._add_again(request.plugin)
-            _say(writer, {"done": request.do, "plugin": request.plugin})
+            _write_line(writer, {"done": request.do, "plugin": request.plugin})
         elif request.do in ("reload", "stop"):
             plugin = self._host.plugins.get(request.plugin or "")
             if plugin is None:
                 raise InvalidSpec(f"there is no plugin {request.plugin!r} here")
             await (plugin.reload() if request.do == "reload" else self._host.remove(plugin.name))
-            _say(writer, {"done": request.do, "plugin": plugin.name})
+            _write_line(writer, {"done": request.do, "plugin": plugin.name})
         else:
             raise InvalidSpec(f"unknown request {request.do!r}")
 
     def _plugins(self) -> list[dict[str, Any]]:
-        """Every plugin, by name: they are added side by side, so the order they came in means nothing."""
+        """All plugins, sorted by name: they are added concurrently, so the order of arrival means nothing."""
         added = [each.inspect() for each in self._host.plugins.values()]
-        failed = [_not_added(spec, error) for spec, error in self._failed.values()]
+        failed = [_inspect_failed(spec, error) for spec, error in self._failed.values()]
         return sorted([*added, *failed], key=itemgetter("name"))
 
     async def _add_again(self, name: str) -> None:
@@ -174,7 +180,7 @@ class Control:
             for line in sorted(
                 (line for name in wanted for line in logs.recent(name)), key=lambda line: line.at
             ):
-                _say(writer, line)
+                _write_line(writer, line)
                 await writer.drain()
             if request.follow:
                 following = asyncio.create_task(self._follow(request.plugin, events, writer))
@@ -187,12 +193,12 @@ class Control:
     async def _follow(self, plugin: str | None, events: EventQueue, writer: asyncio.StreamWriter) -> None:
         async for event in events:
             if isinstance(event, Logged) and plugin in (None, event.plugin):
-                _say(writer, event)
+                _write_line(writer, event)
                 await writer.drain()
 
 
-def _not_added(spec: PluginSpec, error: PluginError) -> dict[str, Any]:
-    """A plugin that is not there, in the words of `Plugin.inspect`."""
+def _inspect_failed(spec: PluginSpec, error: PluginError) -> dict[str, Any]:
+    """A plugin that could not be added, in the format of `Plugin.inspect`."""
     return {
         "name": spec.name,
         "contract": spec.contract,
@@ -204,30 +210,30 @@ def _not_added(spec: PluginSpec, error: PluginError) -> dict[str, Any]:
     }
 
 
-async def _request(reader: asyncio.StreamReader) -> ControlRequest:
-    async with asyncio.timeout(PATIENCE):
+async def _read_request(reader: asyncio.StreamReader) -> ControlRequest:
+    async with asyncio.timeout(REQUEST_TIMEOUT):
         try:
             line = await reader.readline()
             return msgspec.json.decode(line, type=ControlRequest)
-        except ValueError as error:  # too long, no JSON, or no request
+        except ValueError as error:  # too long, not JSON, or not a ControlRequest
             raise InvalidSpec(f"not a request: {error}") from error
 
 
-def _say(writer: asyncio.StreamWriter, document: Any) -> None:
+def _write_line(writer: asyncio.StreamWriter, document: Any) -> None:
     writer.write(encoded_json(document) + b"\n")
 
 
-def _peer(writer: asyncio.StreamWriter) -> int:
-    """The user at the other end, by the kernel's word."""
+def _peer_uid(writer: asyncio.StreamWriter) -> int:
+    """The user id of the client, from the kernel (SO_PEERCRED)."""
     connection = writer.get_extra_info("socket")
     size = struct.calcsize("3i")
     _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     return int(user)
 
 
-def _alive(path: Path) -> bool:
+def _is_alive(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(PATIENCE)
+        probe.settimeout(REQUEST_TIMEOUT)
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:  # nobody listens any more
@@ -238,11 +244,11 @@ def _alive(path: Path) -> bool:
     return True
 
 
-def _own(folder: Path) -> None:
-    """Make sure that nobody else can put a socket of theirs there."""
+def _check_private(folder: Path) -> None:
+    """Create the folder; InvalidSpec if another user could put a socket there."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    about = folder.lstat()
-    if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
+    info = folder.lstat()
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
         raise InvalidSpec(
             f"{folder} is not this user's own folder", hint="set XDG_RUNTIME_DIR, or use --socket-dir"
         )

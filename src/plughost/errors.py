@@ -1,25 +1,25 @@
-"""Everything that can go wrong with a plugin, as one tree.
+"""The exceptions of plughost: everything that can go wrong with a plugin, as one tree.
 
     PluginError
-    ├── InvalidSpec       the binding or the request is wrong; no process was started
-    │   └── InvalidConfig     a file is wrong: all its problems, located
-    ├── LaunchFailed      the program was never executed
-    │   └── Unconfinable      it cannot be confined as asked here, and does not run otherwise
-    ├── HandshakeFailed   the first exchange went wrong
-    ├── Timeout           no answer in time
-    ├── Crashed           the process ended, or its pipes closed, before the answer
-    │   ├── OverBudget        it was ended for using more than it may
-    │   └── Collateral        it was ended for another call, which it did not stop when it was told to
-    ├── Malformed         what it sent is not what the contract says
-    ├── Denied            a capability that was not declared or not granted
-    ├── UnknownMethod     nobody on the other side answers to that name
-    ├── Quarantined       it failed too often and waits for an explicit reload
-    ├── Stopped           the host has ended it
-    ├── Overloaded        more calls are waiting than the limit allows
-    ├── HostFailed        the host could not do its part, a disk or a database; the plugin has done its own
-    └── CallFailed        the plugin answered, and its answer is an error of its own
+    ├── InvalidSpec             the spec or the request is wrong; no process was started
+    │   └── InvalidConfig       a file is wrong: all its problems, each with its line
+    ├── LaunchFailed            the program was never executed
+    │   └── SandboxUnavailable  the requested sandbox does not work here; the plugin does not run without it
+    ├── HandshakeFailed         the first exchange with the process failed
+    ├── Timeout                 no answer in time
+    ├── Crashed                 the process ended, or its pipes closed, before the answer
+    │   ├── BudgetExceeded      the process was killed because it used more memory than its limit
+    │   └── CollateralFailure   the process was killed because it did not stop another, cancelled call
+    ├── Malformed               the plugin sent something that its contract does not allow
+    ├── Denied                  a capability was not declared or not granted
+    ├── UnknownMethod           the other side has no method of that name
+    ├── Quarantined             the plugin failed too often and is not started before an explicit reload
+    ├── Stopped                 the host has stopped the plugin, or is closed itself
+    ├── Overloaded              a limit is reached: waiting calls, unread bytes, a quota
+    ├── HostFailed              the host itself failed (a disk, a database), not the plugin
+    └── CallFailed              the plugin answered with an error of its own
 
-A contract may subclass these to spell its own codes (`contracts/*/errors.py`).
+A contract may subclass these to use its own codes (`contracts/*/errors.py`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from typing import Any, ClassVar, Self
 
 
 class PluginError(Exception):
-    """A failure of one plugin, with all that a person needs to act on it."""
+    """Base class of all errors: a failure of one plugin, with its exit status, the last lines of its stderr
+    and a hint what to do. Catch it to catch every failure of a plugin. `code` is stable."""
 
     code: ClassVar[str] = "plugin_error"
 
@@ -46,7 +47,8 @@ class PluginError(Exception):
         self.message = message
         self.plugin = plugin
         self.exit_status = exit_status
-        """Exit code, or the negative number of the signal that ended it; None while it runs."""
+        """Exit code of the process, or the negative number of the signal that ended it; None while it
+        runs."""
         self.stderr_tail = stderr_tail
         self.hint = hint
 
@@ -55,11 +57,12 @@ class PluginError(Exception):
         return f"{where}{self.code}: {self.message}"
 
     def explain(self) -> str:
-        """The message, the plugin's last words and what to do, for people."""
+        """The message, the last lines of the plugin's stderr and the hint, as text for people."""
         return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
-        """`explain` line by line. Lines of a plugin's own are indented: none looks like the host's."""
+        """The lines of `explain`. Those that the plugin wrote are indented, so that none looks like the
+        host's."""
         parts = self._message_lines()
         if self.stderr_tail:
             parts.append("its last words on stderr:")
@@ -72,7 +75,7 @@ class PluginError(Exception):
         return str(self).replace("\n", "\n  ").split("\n")
 
     def report(self) -> dict[str, Any]:
-        """The machine-readable form of `explain`."""
+        """The machine-readable form of `explain`: a dict that can be encoded as JSON."""
         return {
             "code": self.code,
             "plugin": self.plugin,
@@ -83,30 +86,37 @@ class PluginError(Exception):
         }
 
     def copy(self) -> Self:
-        """A copy for another caller: a raised exception collects its own traceback."""
-        twin = self.as_type(type(self))
-        assert isinstance(twin, type(self))
-        return twin
+        """A copy, for raising the same failure in another caller: each raised exception collects a
+        traceback."""
+        copied = self.as_type(type(self))
+        assert isinstance(copied, type(self))
+        return copied
 
     def as_type(self, kind: type[PluginError]) -> PluginError:
-        """The same failure under a contract's own name for it."""
-        twin = kind.__new__(kind, *self.args)
-        twin.__dict__.update(self.__dict__)
-        twin.__cause__ = self.__cause__
-        return twin
+        """A copy as an instance of `kind`, the contract's own class for this failure."""
+        copied = kind.__new__(kind, *self.args)
+        copied.__dict__.update(self.__dict__)
+        copied.__cause__ = self.__cause__
+        return copied
 
 
 class InvalidSpec(PluginError):
+    """Raised before any process is started: a spec, a grant, an option or the params of a call are wrong,
+    or no plugin has that name."""
+
     code = "invalid_spec"
 
 
 class InvalidConfig(InvalidSpec):
+    """Raised when plughost.toml, a manifest or another file is wrong; `problems` holds all of its
+    problems."""
+
     code = "invalid_config"
 
     def __init__(self, problems: Sequence[Any]) -> None:
         super().__init__("\n".join(str(problem) for problem in problems))
         self.problems = tuple(problems)
-        """Each a `located.Problem`."""
+        """Each a `LocatedProblem`: file, line, field and message."""
 
     def __str__(self) -> str:
         return self.message
@@ -116,15 +126,24 @@ class InvalidConfig(InvalidSpec):
 
 
 class LaunchFailed(PluginError):
+    """Raised when the plugin's program could not be executed: not found, not executable, or no descriptors,
+    memory or disk space left for it."""
+
     code = "launch_failed"
 
 
 class SandboxUnavailable(LaunchFailed):
+    """Raised when the sandbox that was asked for cannot be set up on this machine. The plugin is not run with
+    a weaker one. `plughost doctor` shows what works."""
+
     code = "unconfinable"
 
 
 class HandshakeFailed(PluginError):
-    """A `final` one would come again with every start: it stays away until it is reloaded."""
+    """Raised when the plugin's handshake failed: a wrong protocol version, a wrong answer, an early exit.
+
+    If it is `final`, another start would fail in the same way: the plugin is quarantined until a reload.
+    """
 
     code = "handshake_failed"
     final = False
@@ -135,23 +154,34 @@ class HandshakeFailed(PluginError):
 
 
 class Timeout(PluginError):
+    """Raised when the answer to a call, the handshake, the launch or a health check took longer than
+    allowed."""
+
     code = "timeout"
 
 
 class Crashed(PluginError):
+    """Raised when the process ended, or closed its pipes, before it answered the call."""
+
     code = "crashed"
 
 
 class BudgetExceeded(Crashed):
+    """Raised when the process was killed because it used more memory than `limits.memory` allows."""
+
     code = "budget_exceeded"
 
 
 class CollateralFailure(Crashed):
+    """Raised for the other open calls of a process that was killed because it had not stopped working on a
+    cancelled call within `cancel_grace`."""
+
     code = "collateral"
 
 
 class Malformed(PluginError):
-    """`head` holds the first bytes of what was wrong."""
+    """Raised when the plugin sent something that is not a message of its contract, or a result that cannot be
+    decoded as the type that was asked for. `head` holds its first bytes."""
 
     code = "malformed"
 
@@ -161,31 +191,48 @@ class Malformed(PluginError):
 
 
 class Denied(PluginError):
+    """Raised when a plugin asks the host for something that needs a capability which it did not declare or
+    the operator did not grant."""
+
     code = "denied"
 
 
 class UnknownMethod(PluginError):
+    """Raised when a plugin does not declare the method that is called, or the host does not have the one that
+    a plugin calls."""
+
     code = "unknown_method"
 
 
 class Quarantined(PluginError):
+    """Raised for calls of a plugin that failed for good or too often in its failure window. It is not started
+    again before `Plugin.reload`; `__cause__` is the last failure."""
+
     code = "quarantined"
 
 
 class Stopped(PluginError):
+    """Raised for calls of a plugin that was stopped, or whose host is closed."""
+
     code = "stopped"
 
 
 class Overloaded(PluginError):
+    """Raised when a limit is reached: too many calls wait, too many bytes are unread, a call sent too many
+    events, a storage quota is used up."""
+
     code = "overloaded"
 
 
 class HostFailed(PluginError):
+    """Raised when the host could not do its own part, such as writing to a disk or a database. The plugin did
+    nothing wrong."""
+
     code = "host_failure"
 
 
 class CallFailed(PluginError):
-    """`error` is the plugin's own error object, as it came."""
+    """Raised when the plugin answered a call with an error; `error` is the plugin's own error object."""
 
     code = "call_failed"
 

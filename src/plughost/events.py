@@ -1,4 +1,7 @@
-"""What the host tells about its plugins, and how observers listen without slowing calls."""
+"""Events for observers (a plugin was spawned, exited, logged a line), and the queues that deliver them.
+
+Each observer has a bounded queue of its own, so that a slow observer never slows a call.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ import msgspec
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=str.lower):
-    """Something that happened to one instance of a plugin."""
+    """Base class of all events: something that happened to one instance of a plugin.
+
+    Encoded as JSON, an event has a member `event` with its class name in lower case.
+    """
 
     plugin: str
     generation: int
@@ -22,42 +28,51 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=st
 
     @property
     def size(self) -> int:
-        """In bytes, of what the plugin itself has said."""
+        """Bytes of the event that the plugin itself sent; they count towards `MOST_BYTES`."""
         return 0
 
 
 class Spawned(Event, frozen=True):
+    """Sent when a process was started for the plugin; its program is not executed yet."""
+
     pid: int
     """The launcher's process id; the plugin runs below it."""
 
 
 class StateChanged(Event, frozen=True):
+    """Sent when an instance moved to another state of the lifecycle diagram, such as Spawning to Running."""
+
     old: str
     new: str
     why: str
 
 
 class Exited(Event, frozen=True):
+    """Sent when a process and all its descendants have ended; `expected` if the host had asked for that."""
+
     expected: bool
     exit_status: int | None
     stderr_tail: str
 
 
 class Dropped(Event, frozen=True):
-    """Something the plugin sent was not used: a late or doubled answer, noise, an unknown notification.
-    Of a flood the first few are told, then how many more there were."""
+    """Sent when the host dropped something that the plugin sent: a late or duplicate answer, output that is
+    no message, an unknown notification. In a flood the first few get an event each, the rest one with a
+    count."""
 
     what: str
     head: str
 
 
 class Linted(Event, frozen=True):
-    """Something was accepted that should be better."""
+    """Sent when the host accepted something in a handshake that the plugin's author should improve."""
 
     what: str
 
 
 class Notified(Event, frozen=True):
+    """Sent for each notification of the plugin that no service of the host handles."""
+
     method: str
     params: Any
 
@@ -67,22 +82,22 @@ class Notified(Event, frozen=True):
 
 
 class Logged(Event, frozen=True):
-    """A line of the plugin's log."""
+    """Sent for each line of the plugin's log, whoever wrote it (`source`)."""
 
     level: str
     message: str
     fields: Any = None
     source: str = "log"
-    """Where it comes from: the plugin's own `log` or `stderr`, or the host, that it `denied` something or
-    saw a connection of it (`egress`), or has a remark on it (`host`)."""
+    """Who wrote the line. `log` and `stderr`: the plugin. The host itself: `denied` (it refused something),
+    `egress` (the plugin made a connection) and `host` (a remark on the plugin)."""
 
 
 MOST_BYTES = 64 << 20
-"""Of what plugins have said, in one observer's queue."""
+"""Limit of one observer's queue: bytes that plugins sent, over all events in it."""
 
 
 class Subscription:
-    """A bounded queue of events. A slow observer loses the oldest and is told how many in `missed`."""
+    """A bounded queue of events for one observer. A slow observer loses the oldest; `missed` counts them."""
 
     def __init__(self, limit: int, only: type[Event]) -> None:
         self.missed = 0
@@ -94,10 +109,11 @@ class Subscription:
         self.closed = False
 
     def __len__(self) -> int:
-        """How many events wait."""
+        """How many events are in the queue."""
         return len(self._queue)
 
     def push(self, event: Event) -> None:
+        """Add an event, if it is of the kind subscribed to; drop the oldest ones beyond the limits."""
         if not isinstance(event, self._only):
             return
         self._queue.append(event)
@@ -133,7 +149,7 @@ class Subscription:
         return self.take()
 
     def take(self) -> Event | None:
-        """An event that waits already; None when there is none."""
+        """The next event without waiting; None when the queue is empty."""
         return self._pop() if self._queue else None
 
     async def __aiter__(self) -> AsyncIterator[Event]:
@@ -150,32 +166,36 @@ class Subscription:
 
 
 class EventHub:
-    """Hands events to whoever listens. With nobody listening, publishing costs one truth test."""
+    """Publishes events to all subscriptions. It is false while nobody subscribes: callers test that first, so
+    that an event nobody wants costs one truth test."""
 
     def __init__(self) -> None:
-        self._listening: list[weakref.ref[Subscription]] = []
+        self._subscriptions: list[weakref.ref[Subscription]] = []
         self._closed = False
 
     def __bool__(self) -> bool:
-        return bool(self._listening)
+        return bool(self._subscriptions)
 
     def subscribe(self, limit: int = 10_000, only: type[Event] = Event) -> Subscription:
-        """A subscription lives until it is closed or nobody holds it any more."""
+        """A new subscription to events of the class `only`. It ends when it is closed or garbage
+        collected."""
         subscription = Subscription(limit, only)
         if self._closed:
             subscription.close()
-        self._listening.append(weakref.ref(subscription, self._listening.remove))
+        self._subscriptions.append(weakref.ref(subscription, self._subscriptions.remove))
         return subscription
 
     def publish(self, event: Event) -> None:
-        for reference in self._listening:
+        """Add an event to the queue of every open subscription."""
+        for reference in self._subscriptions:
             subscription = reference()
             if subscription is not None and not subscription.closed:
                 subscription.push(event)
 
     def close(self) -> None:
+        """Close every subscription, and later ones as soon as they are made."""
         self._closed = True
-        for reference in [*self._listening]:
+        for reference in [*self._subscriptions]:
             subscription = reference()
             if subscription is not None:
                 subscription.close()

@@ -1,4 +1,4 @@
-"""The embedding API: a Host of Plugins."""
+"""Host: the embedding API. A program creates a Host, adds plugins to it and calls them."""
 
 from __future__ import annotations
 
@@ -34,18 +34,19 @@ if TYPE_CHECKING:
 __all__ = ["Host", "Plugin", "Service"]
 
 Service = Any
-"""Answers what plugins ask of the host: called, or its methods are, with the caller and its params."""
+"""Answers requests of plugins to the host: it, or one of its methods, is called with the caller and
+params."""
 
 
 class Host:
-    """Runs plugins. Leaving it ends every one of them.
+    """Runs plugins, each in its own process. `async with Host() as host:` stops all of them at the end.
 
-    `clock` is for tests; `launcher` and `launch_mode` choose how processes are held (`plughost doctor`
-    shows what works here). `tap` sees every byte to and from each process: it is called with whose process
-    was started, and what it returns with `out` or `in` and the bytes (`testkit.Recorder` keeps them).
-    `cgroup` names a control group below which confined plugins get groups of their own (without it,
-    $PLUGHOST_CGROUP). `max_grace` is the most seconds that any plugin has to end once it is asked to; a
-    contract's own grace holds where it is shorter.
+    `clock` is for tests. `launcher` and `launch_mode` choose the program that starts processes and ends their
+    descendants (`plughost doctor` shows what works here). `tap` sees every byte to and from each process: it
+    is called with the Origin of each new process and returns a listener, which is called with `out` or `in`
+    and the bytes (`plughost.testing.Recorder` records them). `cgroup` is a control group below which
+    sandboxed plugins get groups of their own (default: $PLUGHOST_CGROUP). `max_grace` limits the seconds that
+    any plugin has to end after it is asked to; a contract's own grace applies where it is shorter.
     """
 
     def __init__(
@@ -59,7 +60,8 @@ class Host:
         max_grace: float | None = None,
         dry: bool = False,
     ) -> None:
-        """`dry`: plugins are only looked at, never started, and nothing lasting is made for them."""
+        """`dry` is a dry run: plugins are checked but never started, and nothing permanent is created for
+        them."""
         raise_fd_limit()
         self._loop = asyncio.get_running_loop()
         self._clock: Clock = clock or best_clock(self._loop)
@@ -68,20 +70,20 @@ class Host:
         self._tap = tap
         self._events = EventHub()
         self._plugins: dict[str, Plugin] = {}
-        self._adding: set[str] = set()
+        self._names_being_added: set[str] = set()
         self._services: dict[str, Service] = {}
-        self._replaced: list[tuple[str, Service]] = []
+        self._replaced_services: list[tuple[str, Service]] = []
         self._processes: dict[Process, PipeChannel] = {}
         self._sandboxes = SandboxManager(
             self._clock,
             cgroup or os.environ.get("PLUGHOST_CGROUP"),
-            weak_callback(self._saw_connection),
+            weak_callback(self._log_connection),
             dry_run=dry,
         )
         self._closed = False
         self._max_grace = max_grace
-        _OPEN.add(self)
-        weakref.finalize(self, _let_go, self._processes, self._clock, os.getpid())
+        _OPEN_HOSTS.add(self)
+        weakref.finalize(self, _kill_abandoned, self._processes, self._clock, os.getpid())
 
     async def __aenter__(self) -> Self:
         return self
@@ -93,6 +95,7 @@ class Host:
 
     @property
     def plugins(self) -> Mapping[str, Plugin]:
+        """All plugins of this host by name: a copy, which does not change with the host."""
         return dict(self._plugins)
 
     async def add(
@@ -103,47 +106,48 @@ class Host:
         start: bool = True,
         keep: bool = False,
     ) -> Plugin:
-        """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all.
+        """Add a plugin by its spec or its folder, and check all of it. Eager plugins start, unless
+        `start=False`; the others start with their first call.
 
-        A folder's own files are its author's word: they grant nothing. What you allow is in `grants`, in the
-        contract's words, or in a spec.
+        The files in a plugin's folder are written by its author and grant nothing. Grant capabilities with
+        `grants`, in the contract's syntax, or in a spec.
 
-        What fails is not added, nor is an eager one that does not start. To keep such a one here, and reload
-        it when it is mended, add it with `start=False` and start it then. With `keep`, a plugin that the
-        machine has no room for now (disk, descriptors, memory) is added, too: its `failure` says why, and
-        each start tries again.
+        A plugin that fails the checks is not added, and neither is an eager one that does not start. To keep
+        the latter, and reload it when it is fixed, add it with `start=False` and then start it. With `keep`,
+        a plugin for which the machine has no room now (disk, descriptors, memory) is added, too: its
+        `failure` says why, and each start tries again.
         """
         self._check_open()
         if isinstance(target, PluginSpec):
             spec = target
-        else:  # a stranger's files: they do not hold the event loop
-            spec = await asyncio.to_thread(_spec_of, target)
+        else:  # in a thread: reading an untrusted folder may take long
+            spec = await asyncio.to_thread(_load_spec, target)
             self._check_open()
         if grants is not None:
             spec = msgspec.structs.replace(spec, grants=tuple(grants))
-        if spec.name in self._plugins or spec.name in self._adding:
+        if spec.name in self._plugins or spec.name in self._names_being_added:
             raise InvalidSpec("a plugin of that name is here already", plugin=spec.name)
-        its_contract = get_contract(spec.contract)
+        contract = get_contract(spec.contract)
         confinement: SandboxPlan | None = None
         failure: LaunchFailed | None = None
-        self._adding.add(spec.name)
+        self._names_being_added.add(spec.name)
         try:
             with as_launch_failure("cannot prepare it", spec.name):
-                binding = await resolve_in_thread(its_contract, spec)
+                binding = await resolve_in_thread(contract, spec)
             check_runnable(spec, binding)
             self._check_open(spec.name)
             try:
                 confinement = await self._sandboxes.confine(spec, binding)
             except LaunchFailed as error:
-                if not keep or not _may_pass(error):
+                if not keep or not _is_temporary(error):
                     raise
                 failure = error
         finally:
-            self._adding.discard(spec.name)
+            self._names_being_added.discard(spec.name)
         if self._closed:  # meanwhile
             await self._sandboxes.release(spec.name)
         self._check_open(spec.name)
-        plugin = Plugin(self, spec, its_contract, binding, confinement, failure)
+        plugin = Plugin(self, spec, contract, binding, confinement, failure)
         if binding.log_level is not None and hasattr(self.service("logs"), "set_threshold"):
             self.service("logs").set_threshold(spec.name, binding.log_level)
         self._plugins[spec.name] = plugin
@@ -162,7 +166,7 @@ class Host:
             raise Stopped("this host is closed", plugin=plugin)
 
     async def remove(self, name: str) -> None:
-        """End a plugin and, once it is gone, forget it."""
+        """Stop a plugin and, once its processes are gone, remove it from the host."""
         if name not in self._plugins:
             raise InvalidSpec("there is no plugin of that name", plugin=name)
         plugin = self._plugins[name]
@@ -170,7 +174,7 @@ class Host:
         if self._plugins.get(name) is plugin:  # somebody else may have removed it, and added another
             del self._plugins[name]
 
-    def _saw_connection(self, name: str, connection: Connection) -> None:
+    def _log_connection(self, name: str, connection: Connection) -> None:
         plugin = self._plugins.get(name)
         connected = getattr(self.service("logs"), "connected", None)
         if plugin is not None and connected is not None:
@@ -179,9 +183,10 @@ class Host:
             connected(plugin, connection, grant_for(connection, plugin._binding.granting))
 
     async def _close_services(self) -> None:
-        """Each of them once, whatever becomes of the others; what replaced another before that other."""
+        """Close each service once, even if another fails to close; a replacement before the one it
+        replaced."""
         closed: list[Service] = []
-        for name, service in [*self._services.items(), *reversed(self._replaced)]:
+        for name, service in [*self._services.items(), *reversed(self._replaced_services)]:
             close = getattr(service, "close", None)
             if close is None or any(service is each for each in closed):
                 continue
@@ -191,21 +196,22 @@ class Host:
                 if inspect.isawaitable(closing):
                     await closing
             except Exception as error:
-                told = {"message": f"the {name} service failed to close", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(told)
+                context = {"message": f"the {name} service failed to close", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
 
     def provide(self, name: str, service: Service) -> None:
-        """Offer plugins a service; it replaces the one of that name.
+        """Register a service for plugins; it replaces the service of that name.
 
-        The host closes it at its own end, and what it has replaced, too: until then requests that are under
-        way there go on, and the new one may be built upon it.
+        The host closes both at its own end. Until then requests to the replaced service continue, and the new
+        service may use it.
         """
         if self._services.get(name) is not None:
-            self._replaced.append((name, self._services[name]))
+            self._replaced_services.append((name, self._services[name]))
         self._services[name] = service
 
     def service(self, name: str) -> Service:
-        """The service of that name: what was provided, else the host's own; None when there is none."""
+        """The service of that name: the one that was provided, else the built-in one; None if there is
+        neither."""
         if name not in self._services:
             from plughost.services.registry import create_builtin
 
@@ -213,17 +219,18 @@ class Host:
         return self._services[name]
 
     def events(self, limit: int = 10_000, only: type[Event] = Event) -> Subscription:
-        """Everything that happens to plugins from now on, or one kind of it, in a queue of your own."""
+        """Subscribe to the events of all plugins from now on, or to those of the class `only`. The queue
+        holds at most `limit` events; a slow observer loses the oldest."""
         return self._events.subscribe(limit, only)
 
     def kill(self) -> None:
-        """End every plugin by force, now, and add no others. Close the host afterwards as ever."""
+        """Kill every plugin now, and accept no others. The host must still be closed afterwards."""
         self._closed = True
         for plugin in self._plugins.values():
             plugin.kill()
 
     async def close(self) -> None:
-        """End every plugin, gracefully; when cancelled, by force."""
+        """Stop every plugin gracefully and close all services. If it is cancelled, plugins are killed."""
         self._closed = True
         plugins = [*self._plugins.values()]
         stopping = asyncio.gather(*(plugin.stop() for plugin in plugins), return_exceptions=True)
@@ -245,23 +252,23 @@ class Host:
             raise failures[0]
 
 
-_OPEN: weakref.WeakSet[Host] = weakref.WeakSet()
+_OPEN_HOSTS: weakref.WeakSet[Host] = weakref.WeakSet()
 
 
 def kill_all() -> None:
-    """End every plugin of every host of this thread's event loop by force, now: for a second Ctrl-C."""
+    """Kill every plugin of every host of this thread's event loop now: for a second Ctrl-C."""
     loop = asyncio.get_running_loop()
-    for host in [*_OPEN]:
+    for host in [*_OPEN_HOSTS]:
         if host._loop is loop:
             host.kill()
 
 
-def _may_pass(error: LaunchFailed) -> bool:
-    """Whether the machine is the reason, and not what was decided about the plugin."""
+def _is_temporary(error: LaunchFailed) -> bool:
+    """Whether the machine is the cause, such as a full disk, so that a later attempt may succeed."""
     return not isinstance(error, SandboxUnavailable) or isinstance(error.__cause__, OSError)
 
 
-def _spec_of(target: str | os.PathLike[str]) -> PluginSpec:
+def _load_spec(target: str | os.PathLike[str]) -> PluginSpec:
     from pathlib import Path
 
     from plughost import config
@@ -269,8 +276,8 @@ def _spec_of(target: str | os.PathLike[str]) -> PluginSpec:
     return config.load_folder(Path(target))
 
 
-def _let_go(processes: dict[Process, PipeChannel], clock: Clock, owner: int) -> None:
-    """Of a host that nobody holds any more: end what runs. A fork's copy of it owns nothing."""
+def _kill_abandoned(processes: dict[Process, PipeChannel], clock: Clock, owner: int) -> None:
+    """Kill the processes of a host that was garbage collected unclosed. A forked copy of it owns none."""
     if os.getpid() != owner:
         return
     for process, channel in [*processes.items()]:

@@ -1,4 +1,4 @@
-"""A Plugin: a name that calls go to, and the router that says which process answers."""
+"""Plugin: a named plugin that can be called, and the routing of its calls to a process (an Instance)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ T = TypeVar("T")
 
 
 class Plugin:
-    """A name that calls go to. Which process answers is the router's business."""
+    """A plugin of a host: call it, reload it, stop it. Which of its processes answers a call is decided here:
+    the current instance, a new one after a reload, or one process per call."""
 
     def __init__(
         self,
@@ -48,20 +49,21 @@ class Plugin:
         confinement: SandboxPlan | None,
         failure: PluginError | None = None,
     ) -> None:
-        """Without a `confinement`, for the reason of `failure`, each start prepares it first."""
-        self._unprepared: PluginError | None = None
+        """`confinement` is None if the sandbox could not be prepared, for the reason in `failure`: then each
+        start tries to prepare it first."""
+        self._prepare_failure: PluginError | None = None
         self.name = spec.name
         self.contract = contract.name
         self._host = host
         self._contract = contract
-        self._adopt(spec, binding, confinement, failure)
-        self._per_call = binding.policy.one_shot
+        self._set_spec(spec, binding, confinement, failure)
+        self._one_shot = binding.policy.one_shot
         self._generation = 1
         self._current: Instance | None = None
         self._instances: set[Instance] = set()
-        """Everything that is not gone yet: the current one, those draining, those of running calls."""
-        self.hidden = Redactor()
-        """What was given to it and must not be shown, whatever it says."""
+        """All instances that have not ended: the current one, those draining, those of one-shot calls."""
+        self.redactor = Redactor()
+        """Redacts the secrets that were given to the plugin from everything that it says."""
         self._stopped = False
         self._pins: set[object] = set()
         self._reloading = asyncio.Lock()
@@ -71,94 +73,100 @@ class Plugin:
 
     @property
     def state(self) -> str:
-        """The current instance's state, in the words of the lifecycle diagram."""
+        """The state of the current instance, as named in the lifecycle diagram (`State`)."""
         if self._stopped:
             return State.STOPPED.value
         return self._current.state.value if self._current is not None else State.IDLE.value
 
     @property
     def accepting_calls(self) -> bool:
-        """Whether what is called now need not wait for another process, or fail for want of one: not while
-        it owes the answer to a call that was cancelled."""
+        """Whether a call made now can be served by the current process, or by one that the call starts. False
+        while the process has not answered a cancelled call."""
         current = self._current
         return not self._stopped and (current is None or current.accepting_calls)
 
     @property
     def generation(self) -> int:
-        """Rises by one with every reload."""
+        """The number of the current generation: 1 at first, one more with every reload."""
         return self._generation
 
     @property
     def folder(self) -> str | None:
-        """Its own folder, which tells it from another plugin of its name; None without one."""
+        """The plugin's own folder, which tells it from another plugin of the same name; None if it has
+        none."""
         return self._binding.folder
 
     @property
     def eager(self) -> bool:
-        """Whether it starts with its host, not with its first call."""
+        """Whether it starts as soon as it is added, not with its first call."""
         return self._binding.policy.eager
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """What it may, all in all."""
+        """The capabilities granted to this plugin: declared by its manifest and granted by the operator."""
         return self._binding.capabilities
 
     @property
-    def operators_word(self) -> OperatorAccess:
-        """What the operator has named himself: only that reaches private addresses and files."""
+    def operator_access(self) -> OperatorAccess:
+        """Access that the operator granted by name: private addresses and files need such a grant."""
         return self._binding.operator
 
     @property
     def sandbox(self) -> str:
-        """How its processes are confined: strict, landlock or none."""
+        """The sandbox class of its processes: strict, landlock or none."""
         return sandbox_class(self.spec, self._contract)
 
     @property
     def confinement(self) -> SandboxPlan | None:
-        """What was decided for it, and what holds it to that; None while it could not be prepared."""
+        """The sandbox plan: what its processes may access, and what enforces that. None if it could not be
+        prepared."""
         return self._confinement
 
     @property
     def failure(self) -> PluginError | None:
-        """Why it does not run: what its last process failed with, or why none could be prepared."""
+        """Why it does not run: the failure of its last process, or why no process could be prepared; or
+        None."""
         current = self._current
-        return (None if current is None else current.last_failure) or self._unprepared
+        return (None if current is None else current.last_failure) or self._prepare_failure
 
     @property
     def confined_by(self) -> tuple[str, ...]:
-        """What the running process reported to hold it; nothing before it runs."""
+        """The sandbox mechanisms that the running process reported, such as `seccomp`; empty before it
+        runs."""
         return () if self._current is None else self._current.confined_by
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """What it is subscribed to whenever it runs."""
+        """The topics that each of its processes is subscribed to from the start."""
         return self._binding.topics
 
     @property
     def provides(self) -> Mapping[str, tuple[str, ...]]:
-        """What it has for others, by kind."""
+        """What it exports for other plugins and the program, such as actions, by kind."""
         return self._binding.provides
 
     @property
     def settings(self) -> Any:
-        """What its contract has made of its spec, for the contract's own view."""
+        """The contract's own settings of this plugin, for the contract's typed client."""
         return self._binding.settings
 
     def log(self, what: str) -> None:
-        """A line of the host's own in its log."""
-        noted = getattr(self._host.service("logs"), "noted", None)
-        if noted is not None:
-            noted(self, what)
+        """Add a line of the host to the plugin's log."""
+        add_note = getattr(self._host.service("logs"), "noted", None)
+        if add_note is not None:
+            add_note(self, what)
 
     @property
     def clock(self) -> Clock:
+        """The clock of its host."""
         return self._host._clock
 
     def pin(self, reason: object) -> None:
-        """While there is a reason, it is not ended for being idle."""
+        """Keep the plugin from being stopped for idleness until `unpin` is called with the same `reason`."""
         self._pins.add(reason)
 
     def unpin(self, reason: object) -> None:
+        """Undo `pin`."""
         self._pins.discard(reason)
 
     @overload
@@ -198,13 +206,14 @@ class Plugin:
         on_event: OnEvent | None = None,
         priority: bool = False,
     ) -> Any:
-        """The plugin's result, decoded as `type`: msgspec.Raw is not at all, Answer the whole answer.
+        """Call a method and return its result, decoded as `type`. With `type=msgspec.Raw` the result is not
+        decoded; with `type=Response` the whole response is returned.
 
-        CallFailed when the plugin answers with an error of its own; another PluginError when there
-        is no answer. `timeout` counts from now; without it the contract's own applies. What the plugin
-        says of the call before its answer goes to `on_event`, in its order and as it came. A task that is
-        cancelled in here with a text tells that to the plugin as the reason.
-        `priority` goes before what waits to be sent, but after what is urgent.
+        Raises CallFailed when the plugin answers with an error of its own, and another PluginError when there
+        is no answer. `timeout` is in seconds from now; default: the contract's. Events that the plugin sends
+        for this call before its answer go to `on_event`, in order and undecoded. If the task is cancelled
+        with a message, the plugin gets it as the reason. A call with `priority` is sent before waiting calls,
+        but after urgent notifications.
         """
         if self._methods is not None and method not in self._methods:
             raise UnknownMethod(f"it declares no method {method!r}", plugin=self.name)
@@ -215,15 +224,16 @@ class Plugin:
             pending = instance.submit(method, params, timeout, context, priority)
         except PluginError as error:
             error.plugin = self.name
-            if self._per_call:
+            if self._one_shot:
                 instance.stop()
             raise
         if on_event is not None:
             pending.on_event = on_event
         try:
             answer = await pending
-        except (asyncio.CancelledError, GeneratorExit) as gone:
-            pending.owner.withdraw(pending, _reason(gone))  # it may have moved to another instance meanwhile
+        except (asyncio.CancelledError, GeneratorExit) as error:
+            # Not `instance`: a reload may have moved the call to another one.
+            pending.owner.withdraw(pending, _cancel_reason(error))
             raise
         if answer.error is not NOTHING:
             raise pending.owner.failure(pending, answer)
@@ -237,55 +247,58 @@ class Plugin:
             raise pending.owner.garbled(error) from error.__cause__
 
     def notify(self, method: str, params: Any = ABSENT, *, urgent: bool = False) -> bool:
-        """Tell the plugin something, ahead of all else with `urgent`; False when it is not running."""
+        """Send a notification, with `urgent` before everything that waits to be sent. False if the plugin is
+        not running."""
         return self._current is not None and self._current.notify(method, params, urgent=urgent)
 
     async def start(self) -> None:
-        """Start it before the first call, and wait until it is ready. One process per call needs none."""
-        if self._per_call:
+        """Start the process before the first call and wait until it is ready. Does nothing for a plugin that
+        has one process per call."""
+        if self._one_shot:
             return
         instance = self._current or self._route()
         instance.start()
         await instance.wait_ready()
 
     async def reload(self) -> None:
-        """Start a new generation, move calls over once it is ready, let the old one finish its own.
+        """Start a new generation, move waiting calls to it once it is ready, and let the old process finish
+        its own calls.
 
-        What its manifest says now counts, its command too where the manifest told it. If the new one cannot
-        be or does not start, all stays as it was and the failure is raised. A plugin that is not running, or
-        is quarantined, is only given a fresh start for its next call.
+        The manifest is read again, and so is the command if it came from the manifest. If the new generation
+        does not start, everything stays as it was and the failure is raised. If the plugin is not running, or
+        is quarantined, nothing is started: the next call starts the new generation.
         """
-        async with self._reloading:  # a second reload replaces what the first one made
+        async with self._reloading:  # a second reload replaces the result of the first
             await self._reload()
 
     async def _reload(self) -> None:
         if self._stopped:
             raise Stopped("the host has stopped it", plugin=self.name)
-        old, before = self._current, (self.spec, self._binding, self._confinement, self._unprepared)
+        old, before = self._current, (self.spec, self._binding, self._confinement, self._prepare_failure)
         undo = self._host._sandboxes.checkpoint(self.name)
-        await self._rebind()
+        await self._reload_spec()
         self._generation += 1
         if old is None or old.state not in (State.RUNNING, State.SPAWNING, State.BACKOFF):
             self._current = None
             if old is not None:
                 old.drain(None)
             return
-        new = self._instance()
+        new = self._new_instance()
         try:
             new.start()
             await new.wait_ready()
         except BaseException:
             new.stop()
-            if old in self._instances:  # else there is nothing that could stay as it was
+            if old in self._instances:  # else the old process has ended: there is nothing to go back to
                 undo()
-                self._adopt(*before)
+                self._set_spec(*before)
             raise
         meanwhile, self._current = self._current, new
         for replaced in {old, meanwhile or old}:  # the old one may have ended, and a call started another
             replaced.drain(new)
 
-    async def _rebind(self) -> None:
-        """What is on disk now counts: a new manifest comes with a new program."""
+    async def _reload_spec(self) -> None:
+        """Read the manifest again and prepare the sandbox anew: a new manifest comes with a new program."""
         spec = self.spec
         with as_launch_failure("cannot prepare it", self.name):
             binding = await resolve_in_thread(self._contract, spec)
@@ -295,70 +308,72 @@ class Plugin:
         if follows and binding.told_command is not None:
             spec = msgspec.structs.replace(spec, command=binding.told_command)
         check_runnable(spec, binding)
-        self._adopt(spec, binding, await self._host._sandboxes.confine(spec, binding))
+        self._set_spec(spec, binding, await self._host._sandboxes.confine(spec, binding))
 
     async def _prepare(self) -> Launch:
-        """What its next process is launched with, made ready if it is not yet."""
+        """The Launch of the next process; prepares the sandbox first if that failed before."""
         async with self._reloading:
             if self._launch is None:
                 spec, binding = self.spec, self._binding
                 try:
                     confinement = await self._host._sandboxes.confine(spec, binding)
                 except PluginError as error:
-                    self._unprepared = error
+                    self._prepare_failure = error
                     raise
-                self._adopt(spec, binding, confinement)
+                self._set_spec(spec, binding, confinement)
             assert self._launch is not None
             return self._launch
 
-    def _adopt(
+    def _set_spec(
         self,
         spec: PluginSpec,
         binding: ResolvedSpec,
         confinement: SandboxPlan | None,
         failure: PluginError | None = None,
     ) -> None:
-        """What its next process is, and may."""
+        """Use this spec, with its sandbox plan, for the next process."""
         self.spec = spec
         self._binding = binding
         self._methods = binding.methods
         self._confinement = confinement
-        self._unprepared = failure
+        self._prepare_failure = failure
         self._launch: Launch | None = None
-        self._watched: MeteredTree | None = None
+        self._metered_tree: MeteredTree | None = None
         if confinement is None:
             return
         launch = confinement.launch
-        mode = self._host._launch_mode if launch.mode == "auto" else launch.mode  # some cannot do without it
+        # Some sandboxes need a certain mode.
+        mode = self._host._launch_mode if launch.mode == "auto" else launch.mode
         self._launch = msgspec.structs.replace(launch, launcher=self._host._launcher, mode=mode)
         if (limit := confinement.metered_memory) is not None:
-            self._watched = MeteredTree(
-                limit, weak_callback(self._roots, ()), weak_callback(self._over_memory)
+            self._metered_tree = MeteredTree(
+                limit, weak_callback(self._launcher_pids, ()), weak_callback(self._on_memory_exceeded)
             )
 
-    def _roots(self) -> list[int]:
-        """The launchers of all its processes."""
+    def _launcher_pids(self) -> list[int]:
+        """The process ids of the launchers of all its processes."""
         return [instance.pid for instance in self._instances if instance.pid is not None]
 
-    def _over_memory(self, used: int) -> None:
-        self.fail_all(self._too_much(f"it used {used >> 20} MiB of memory, more than the limit of"))
+    def _on_memory_exceeded(self, used: int) -> None:
+        self.fail_all(self._memory_error(f"it used {used >> 20} MiB of memory, more than the limit of"))
 
-    def _over_its_group(self) -> BudgetExceeded | None:
+    def _oom_kill_error(self) -> BudgetExceeded | None:
         if not self._host._sandboxes.was_oom_killed(self.name):
             return None
-        return self._too_much("the kernel ended it: its control group was at the memory limit of")
+        return self._memory_error("the kernel ended it: its control group was at the memory limit of")
 
-    def _too_much(self, what: str) -> BudgetExceeded:
+    def _memory_error(self, what: str) -> BudgetExceeded:
         limit = (self.spec.limits.memory or 0) >> 20
         return BudgetExceeded(f"{what} {limit} MiB", hint="if it needs more, raise limits.memory")
 
     def fail_all(self, cause: PluginError) -> None:
-        """End its processes by force, now; whoever waits for an answer learns `cause` when they are gone."""
+        """Kill all its processes now. Open calls fail with `cause` once the processes are gone."""
         for instance in [*self._instances]:
             instance.on_fatal(cause)
 
     async def stop(self) -> None:
-        """End it, gracefully first. Open calls fail at once; so does every later one."""
+        """Stop the plugin, gracefully first. Open calls fail at once with Stopped, and so do all later
+        ones."""
         self._stopped = True
         for instance in [*self._instances]:
             instance.stop()
@@ -366,13 +381,13 @@ class Plugin:
         await self._host._sandboxes.release(self.name)
 
     def kill(self) -> None:
-        """End it by force, now."""
+        """Kill its processes now."""
         self._stopped = True
         for instance in [*self._instances]:
             instance.kill()
 
     def inspect(self) -> dict[str, Any]:
-        """What it is and how it is doing, for people and scripts."""
+        """Its spec, state, lifecycle settings and instances as a dict, for `plughost ps` and scripts."""
         policy = self._binding.policy
         return {
             "name": self.name,
@@ -411,18 +426,18 @@ class Plugin:
             ],
         }
 
-    # The router
+    # Routing of calls to instances
 
     def _route(self) -> Instance:
-        """The instance for the next call: its own, or the one that serves all."""
+        """A new instance for the next call; it becomes the current one, unless each call has its own."""
         if self._stopped:
             raise Stopped("the host has stopped it", plugin=self.name)
-        instance = self._instance()
-        if not self._per_call:
+        instance = self._new_instance()
+        if not self._one_shot:
             self._current = instance
         return instance
 
-    def _instance(self) -> Instance:
+    def _new_instance(self) -> Instance:
         host = self._host
         offered = frozenset(
             method
@@ -439,7 +454,7 @@ class Plugin:
             session,
             clock=host._clock,
             events=host._events,
-            home=HostCallDispatcher(self),
+            delegate=HostCallDispatcher(self),
             processes=host._processes,
             tapping=None if host._tap is None else self._tapping(host._tap, session),
         )
@@ -450,12 +465,12 @@ class Plugin:
         origin = Origin(self.name, self.contract, type(session.framing()).__name__, self._generation)
         return Tapping(tap, origin, asyncio.get_running_loop())
 
-    def _retired(self, instance: Instance) -> None:
-        """It takes no more calls; the next one starts another."""
+    def _on_retired(self, instance: Instance) -> None:
+        """An instance takes no more calls: the next call starts another."""
         if self._current is instance:
             self._current = None
 
 
-def _reason(gone: BaseException) -> str:
-    told = gone.args[0] if gone.args else None
-    return told if isinstance(told, str) and told else "cancelled"
+def _cancel_reason(error: BaseException) -> str:
+    message = error.args[0] if error.args else None
+    return message if isinstance(message, str) and message else "cancelled"

@@ -1,4 +1,5 @@
-"""Where a plugin's processes turn to: what they ask of the host, what they tell it, what becomes of them."""
+"""HostCallDispatcher: hands the requests, notifications, stderr and sandbox denials of a plugin's processes
+to the services of the host."""
 
 from __future__ import annotations
 
@@ -22,50 +23,55 @@ if TYPE_CHECKING:
 
 
 class HostCallDispatcher:
-    """A plugin as its instances hold it, weakly: the event loop holds what runs, and were that to hold its
-    host, a host that nobody else holds would never end."""
+    """The InstanceDelegate of a plugin: dispatches calls of its processes to the host's services.
+
+    It refers to the plugin weakly. The event loop refers to running processes; if those referred to their
+    host, a host that the program has dropped would never be garbage collected and would never end.
+    """
 
     def __init__(self, plugin: Plugin) -> None:
         self._plugin = weakref.ref(plugin)
         self._instances = plugin._instances
-        self.hidden = plugin.hidden
+        self.redactor = plugin.redactor
 
     async def prepare(self) -> Launch:
         if (plugin := self._plugin()) is None:
             raise Stopped("the host has ended")
         return await plugin._prepare()
 
-    def retired(self, instance: Instance) -> None:
+    def on_retired(self, instance: Instance) -> None:
         if (plugin := self._plugin()) is not None:
-            plugin._retired(instance)
+            plugin._on_retired(instance)
 
-    def gone(self, instance: Instance) -> None:
+    def on_gone(self, instance: Instance) -> None:
         self._instances.discard(instance)
         if (plugin := self._plugin()) is not None and all(
-            left.generation == plugin.generation for left in self._instances
+            other.generation == plugin.generation for other in self._instances
         ):
             plugin._host._sandboxes.drop_old_generation(plugin.name)
 
-    def held_to_account(self) -> PluginError | None:
+    def kill_reason(self) -> PluginError | None:
         plugin = self._plugin()
-        return None if plugin is None else plugin._over_its_group()
+        return None if plugin is None else plugin._oom_kill_error()
 
     def pinned(self) -> bool:
         plugin = self._plugin()
         return plugin is not None and bool(plugin._pins)
 
-    def joined(self, caller: Caller) -> None:
+    def on_started(self, caller: Caller) -> None:
         plugin = self._plugin()
         if plugin is None:
             return
         caller.belongs_to(plugin)
-        if plugin._watched is not None:
-            plugin._host._sandboxes.meter.started(plugin._watched)
-        for name in {reverse.service.partition(".")[0] for reverse in plugin._contract.reverse.values()}:
-            welcome = getattr(plugin._host.service(name), "joined", None)
-            if welcome is not None:
+        if plugin._metered_tree is not None:
+            plugin._host._sandboxes.meter.started(plugin._metered_tree)
+        for name in {
+            host_method.service.partition(".")[0] for host_method in plugin._contract.reverse.values()
+        }:
+            on_join = getattr(plugin._host.service(name), "joined", None)
+            if on_join is not None:
                 try:
-                    welcome(caller)
+                    on_join(caller)
                 except Exception as error:
                     caller.warn(f"the {name} service failed to take it in: {type(error).__name__}: {error}")
 
@@ -73,52 +79,52 @@ class HostCallDispatcher:
         plugin = self._plugin()
         if plugin is None:
             raise Stopped("the host has ended")
-        reverse = plugin._contract.reverse.get(method)
-        if reverse is None or reverse.notification:
+        host_method = plugin._contract.reverse.get(method)
+        if host_method is None or host_method.notification:
             raise UnknownMethod(f"method not found: {method[:200]}")
         try:
-            answer, value = _asked(plugin, reverse, params)
+            answer, value = _resolve_request(plugin, host_method, params)
             result = await answer(caller, value)
         except Denied as error:
-            _note(plugin, caller, method, reverse, error)
+            _log_denial(plugin, caller, method, host_method, error)
             raise
-        return result if reverse.result is None else reverse.result(result)
+        return result if host_method.result is None else host_method.result(result)
 
     def on_notification(self, caller: Caller, notification: Notification) -> bool:
         plugin = self._plugin()
-        reverse = None if plugin is None else plugin._contract.reverse.get(notification.method)
-        if plugin is None or reverse is None or not reverse.notification:
+        host_method = None if plugin is None else plugin._contract.reverse.get(notification.method)
+        if plugin is None or host_method is None or not host_method.notification:
             return False
         try:
-            take, value = _asked(plugin, reverse, notification.params)
+            take, value = _resolve_request(plugin, host_method, notification.params)
             take(caller, value)
         except Denied as error:
             caller.warn(f"{notification.method}: {error.message}")
-            _note(plugin, caller, notification.method, reverse, error)
-        except PluginError as error:  # nobody waits for an answer, so the operator is told
+            _log_denial(plugin, caller, notification.method, host_method, error)
+        except PluginError as error:  # there is no answer to carry the error, so the operator is warned
             caller.warn(f"{notification.method}: {error.message}")
-        except Exception as error:  # a service's own fault must not end the conversation
+        except Exception as error:  # a bug in a service must not end the conversation
             caller.warn(f"the host failed to take {notification.method!r}: {type(error).__name__}: {error}")
         return True
 
-    def overhear(self, caller: Caller, lines: list[str]) -> None:
+    def on_stderr(self, caller: Caller, lines: list[str]) -> None:
         plugin = self._plugin()
-        overheard = None if plugin is None else getattr(plugin._host.service("logs"), "overheard", None)
-        if overheard is None:
-            return  # a log of the embedding program's own, without stderr
+        log_stderr = None if plugin is None else getattr(plugin._host.service("logs"), "overheard", None)
+        if log_stderr is None:
+            return  # the embedding program provides a log service that takes no stderr
         try:
-            overheard(caller, lines)
+            log_stderr(caller, lines)
         except Exception as error:
             caller.warn(f"the host failed to log stderr: {type(error).__name__}: {error}")
 
-    def refused(self, caller: Caller, records: list[bytes]) -> None:
+    def on_denials(self, caller: Caller, records: list[bytes]) -> None:
         plugin = self._plugin()
         denied = None if plugin is None else getattr(plugin._host.service("logs"), "denied", None)
         if plugin is None or denied is None:
             return
         granting = plugin._binding.granting
 
-        def tell(denial: Denial | None) -> None:
+        def log_denial(denial: Denial | None) -> None:
             from plughost.sandbox.denials.classify import format_denial
 
             try:
@@ -128,33 +134,38 @@ class HostCallDispatcher:
 
         if (confinement := plugin.confinement) is not None:
             plugin._host._sandboxes.report_denials(
-                plugin.name, records, caller.generation, confinement.visible_access, tell
+                plugin.name, records, caller.generation, confinement.visible_access, log_denial
             )
 
 
-def _asked(plugin: Plugin, reverse: HostMethod, params: msgspec.Raw) -> tuple[Callable[..., Any], Any]:
-    """Whoever serves it, and the params as it wants them. What it may is asked before all else."""
-    if reverse.capability is not None and not capabilities.allows(plugin.capabilities, reverse.capability):
-        raise Denied(f"capability denied: {reverse.capability}")
-    name, _, part = reverse.service.partition(".")
+def _resolve_request(
+    plugin: Plugin, host_method: HostMethod, params: msgspec.Raw
+) -> tuple[Callable[..., Any], Any]:
+    """The service function for a request, and its decoded params. The capability is checked before all
+    else."""
+    if host_method.capability is not None and not capabilities.allows(
+        plugin.capabilities, host_method.capability
+    ):
+        raise Denied(f"capability denied: {host_method.capability}")
+    name, _, part = host_method.service.partition(".")
     service = plugin._host.service(name)
     if service is None:
         raise UnknownMethod(f"this host offers no {name!r} service")
     try:
-        value = msgspec.json.decode(params or b"{}", type=reverse.params)
+        value = msgspec.json.decode(params or b"{}", type=host_method.params)
     except (ValueError, RecursionError) as error:
-        if reverse.checks and not any(
-            capabilities.allows(plugin.capabilities, word) for word in reverse.checks
+        if host_method.checks and not any(
+            capabilities.allows(plugin.capabilities, word) for word in host_method.checks
         ):
             raise Denied(f"capability denied: {name}") from None
         raise InvalidSpec(f"wrong params: {error}") from error
     return getattr(service, part) if part else service, value
 
 
-def _note(plugin: Plugin, caller: Caller, method: str, reverse: HostMethod, error: Denied) -> None:
-    """For the operator, who can grant it: what was refused, and which grant would allow it."""
+def _log_denial(plugin: Plugin, caller: Caller, method: str, host_method: HostMethod, error: Denied) -> None:
+    """Log for the operator what was denied, and which grant would allow it."""
     denied = getattr(plugin._host.service("logs"), "denied", None)
     if denied is not None:
-        words = (reverse.capability,) if reverse.capability is not None else reverse.checks
+        words = (host_method.capability,) if host_method.capability is not None else host_method.checks
         hint = error.hint or f"to allow it, its manifest must ask for {' or '.join(words)}, and you grant it"
         denied(caller, f"{method}: {error.message}", hint)

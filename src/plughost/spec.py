@@ -1,4 +1,4 @@
-"""PluginSpec: what to run, under which contract, and what the operator allows it."""
+"""PluginSpec: the program of a plugin, its contract, and everything that the operator grants it."""
 
 from __future__ import annotations
 
@@ -13,33 +13,39 @@ from plughost.permissions.access import NONE, Access, ResourceLimits
 
 
 class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What to run and under which contract. `options` are the contract's own settings."""
+    """The specification of one plugin: what to run, under which contract, with which rights and limits.
+
+    `options` are the contract's own settings.
+    """
 
     contract: str
     name: str
     command: Sequence[str]
     cwd: str | None = None
-    """Where it starts; a real path where `command_is_told`."""
+    """Working directory of the process. A path without symlinks if `command_is_told`."""
     cwd_is_own: bool = True
-    """Whether `cwd` is its own folder, which it may read confined, or happens to be where it starts."""
+    """Whether `cwd` is the plugin's own folder, which it may read inside a sandbox. Otherwise it is only the
+    working directory."""
     folder: str | None = None
-    """The folder of a plugin that was found by its folder: its manifest is there, whatever its command says,
-    and data that is kept for it belongs to it."""
+    """The plugin's folder, if the plugin was added by its folder. Its manifest is there, whatever `command`
+    says, and data stored for the plugin belongs to this folder."""
     command_is_told: bool = False
-    """Whether its own folder says the command: then that names no more than anything else written there. That
-    folder is `cwd` or, without one, the folder of the program."""
+    """Whether `command` comes from the plugin's own folder (its manifest or its plughost.toml) and not from
+    the operator: then a sandbox shows nothing private that it names. That folder is `cwd` or, without one,
+    the folder of the program."""
     kept_from: str | None = None
-    """A file that no folder of its own may hold: the one that binds it and other plugins."""
+    """A file that must not be inside any folder shown to the plugin as its own: the plughost.toml that also
+    configures other plugins."""
     env: Mapping[str, str] = {}
     grants: Sequence[str] = ()
-    """What the operator allows, in the contract's own words."""
+    """Capabilities that the operator grants, in the syntax of the contract."""
     options: Mapping[str, Any] = {}
     sandbox: str | None = None
-    """strict | landlock | none: how its processes are confined; None as its contract has it."""
+    """Sandbox class of its processes: strict, landlock or none. Default: the contract's."""
     allow: Access = NONE
-    """What a confined process may reach beside its own code and scratch folder."""
+    """Files, programs and hosts that a sandboxed process may use beside its own code and scratch folder."""
     limits: ResourceLimits = ResourceLimits()
-    """How much of the machine it may use, confined."""
+    """Resource limits of a sandboxed plugin: memory, processes, files, CPU time."""
 
     def __post_init__(self) -> None:
         check_name(self.name)

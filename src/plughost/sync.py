@@ -1,10 +1,10 @@
-"""The same host for programs without an event loop: a thread of its own runs one.
+"""The synchronous API: the same Host for programs without an event loop. A thread of its own runs one.
 
 with plughost.sync.Host() as host:
     echo = host.add("plugins/echo-mcptest")
     print(echo.call("echo", {"text": "hi"}, timeout=2))
 
-Any thread may use it. Ctrl-C in a waiting call takes the call back.
+Any thread may use it. Ctrl-C in a waiting call cancels the call.
 """
 
 from __future__ import annotations
@@ -30,14 +30,16 @@ from plughost.events import Subscription as EventQueue
 from plughost.spec import PluginSpec
 from plughost.wire.messages import ABSENT
 
+__all__ = ["Host", "Plugin", "Subscription"]
+
 T = TypeVar("T")
 
 Service = Callable[["Plugin", Any], Any]
-"""Answers what plugins ask of the host: the plugin that asks, and its params. Runs in a thread of its own."""
+"""Answers requests of plugins to the host: called with the plugin and its params, in a thread of its own."""
 
 
 class Loop:
-    """An event loop in a thread, and the way into it."""
+    """An event loop in a daemon thread, and functions to run coroutines in it from other threads."""
 
     def __init__(self) -> None:
         self._pid = os.getpid()
@@ -58,14 +60,15 @@ class Loop:
         except BaseException as error:
             if started.done():
                 raise
-            started.set_exception(error)  # no loop could be made, for want of descriptors for one
+            started.set_exception(error)  # the loop was not created: no descriptors are left for one
 
     async def _serve(self, started: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
-        self._asked_to_end = asyncio.Event()
+        self._end_requested = asyncio.Event()
         started.set_result(asyncio.get_running_loop())
-        await self._asked_to_end.wait()
+        await self._end_requested.wait()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Start a coroutine in the loop; Stopped or RuntimeError when the loop cannot run it."""
         problem = self._problem()
         if problem is not None:
             work.close()
@@ -73,62 +76,64 @@ class Loop:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the loop and wait for its result."""
         return self.wait(self.submit(work))
 
     def wait(self, future: concurrent.futures.Future[T]) -> T:
+        """Wait for a result. Ctrl-C cancels the work."""
         try:
             return future.result()
         except concurrent.futures.CancelledError:
             raise Stopped("this host was closed meanwhile") from None
-        except (
-            BaseException
-        ):  # Ctrl-C takes back what is waited for; of what has failed, nothing is left to take
+        except BaseException:  # Ctrl-C cancels the work; work that has failed is done, and stays as it is
             future.cancel()
             raise
 
     def _problem(self) -> Exception | None:
-        """Why nothing would ever come of it."""
-        if self.is_foreign:
+        """Why work that is submitted now would never be done; None when it would."""
+        if self.is_forked:
             hint = "make a host of your own"
             return Stopped("this host belongs to the process that forked this one", hint=hint)
-        if self.is_here:
+        if self.is_own_thread:
             return RuntimeError("the host's own thread cannot wait for itself: use the async API here")
         if self._closed:
             return Stopped("this host is closed")
         return None
 
     @property
-    def is_foreign(self) -> bool:
-        """A fork has none of its parent's threads."""
+    def is_forked(self) -> bool:
+        """Whether this is a forked child, which has none of its parent's threads."""
         return os.getpid() != self._pid
 
     @property
-    def is_here(self) -> bool:
+    def is_own_thread(self) -> bool:
+        """Whether the current thread is the one that runs the loop."""
         return threading.get_ident() == self._thread.ident
 
     def close(self, last: Coroutine[Any, Any, None]) -> None:
-        """Run `last`, then end."""
-        if self._closed or self.is_foreign:
+        """Run the coroutine `last`, then end the loop and its thread."""
+        if self._closed or self.is_forked:
             last.close()
             return
-        if self.is_here:  # the garbage collector may come by in any thread
+        if self.is_own_thread:  # the garbage collector may run this in any thread
             self._closed = True
-            asyncio.ensure_future(last).add_done_callback(lambda _: self._asked_to_end.set())
+            asyncio.ensure_future(last).add_done_callback(lambda _: self._end_requested.set())
             return
         try:
             self.run(last)
         finally:
             self._closed = True
-            self._loop.call_soon_threadsafe(self._asked_to_end.set)
+            self._loop.call_soon_threadsafe(self._end_requested.set)
             self._thread.join()
 
 
 class Plugin:
-    """A name that calls go to."""
+    """A plugin of a synchronous host: call it, reload it, stop it. See `plughost.Plugin`."""
 
     def __init__(self, plugin: asynchronous.Plugin, loop: Loop) -> None:
         self.asynchronous = plugin
-        """The plugin itself, for typed views: `host.run(Mcptest(plugin.asynchronous).request("ping"))`."""
+        """The asynchronous plugin, for typed clients:
+        `host.run(Mcptest(plugin.asynchronous).request("ping"))`."""
         self.name = plugin.name
         self.contract = plugin.contract
         self._loop = loop
@@ -138,14 +143,17 @@ class Plugin:
 
     @property
     def spec(self) -> PluginSpec:
+        """The specification that it runs by."""
         return self.asynchronous.spec
 
     @property
     def state(self) -> str:
+        """The state of the current instance, such as `Running`."""
         return self.asynchronous.state
 
     @property
     def generation(self) -> int:
+        """The number of the current generation: one more with every reload."""
         return self.asynchronous.generation
 
     @overload
@@ -182,7 +190,7 @@ class Plugin:
         type: Any = Any,
         on_event: OnEvent | None = None,
     ) -> Any:
-        """The plugin's result. It raises what the asynchronous `call` raises."""
+        """Call a method and return its result. Raises what the asynchronous `Plugin.call` raises."""
         call = self.submit(method, params, timeout=timeout, context=context, type=type, on_event=on_event)
         return self._loop.wait(call)
 
@@ -196,35 +204,40 @@ class Plugin:
         type: Any = Any,
         on_event: OnEvent | None = None,
     ) -> concurrent.futures.Future[Any]:
-        """A call that is not waited for: many may be under way without a thread each. `on_event` is called in
-        the host's own thread."""
+        """Call a method without waiting; the future has its result. Many calls can be open at a time, without
+        a thread each. `on_event` is called in the host's own thread."""
         call = self.asynchronous.call(
             method, params, timeout=timeout, context=context, type=type, on_event=on_event
         )
         return self._loop.submit(call)
 
     def notify(self, method: str, params: Any = ABSENT, *, urgent: bool = False) -> bool:
-        """Tell the plugin something; False when it is not running."""
-        return self._loop.run(_soon(lambda: self.asynchronous.notify(method, params, urgent=urgent)))
+        """Send a notification; False when the plugin is not running."""
+        return self._loop.run(_call_in_loop(lambda: self.asynchronous.notify(method, params, urgent=urgent)))
 
     def start(self) -> None:
+        """Start the process before the first call and wait until it is ready."""
         self._loop.run(self.asynchronous.start())
 
     def reload(self) -> None:
+        """Start a new generation and wait until it is ready; see `plughost.Plugin.reload`."""
         self._loop.run(self.asynchronous.reload())
 
     def stop(self) -> None:
+        """Stop the plugin, gracefully first. Open calls fail at once."""
         self._loop.run(self.asynchronous.stop())
 
     def kill(self) -> None:
-        self._loop.run(_soon(self.asynchronous.kill))
+        """Kill its processes now."""
+        self._loop.run(_call_in_loop(self.asynchronous.kill))
 
     def inspect(self) -> dict[str, Any]:
-        return self._loop.run(_soon(self.asynchronous.inspect))
+        """Its spec, state, lifecycle settings and instances as a dict."""
+        return self._loop.run(_call_in_loop(self.asynchronous.inspect))
 
 
 class Subscription:
-    """Events in the order they happened: iterate, or `get` with a timeout."""
+    """A queue of events in the order they happened: iterate over it, or `get` with a timeout."""
 
     def __init__(self, queue: EventQueue, loop: Loop) -> None:
         self._queue = queue
@@ -235,17 +248,18 @@ class Subscription:
         try:
             return self._loop.run(_wait_for(self._queue, timeout))
         except Stopped:
-            return self._queue.take()  # nothing is added any more
+            return self._queue.take()  # no event is added any more
 
     def __iter__(self) -> Iterator[Event]:
         while (event := self.get()) is not None:
             yield event
 
     def close(self) -> None:
+        """End the subscription: iteration ends once the queue is empty."""
         try:
-            self._loop.run(_soon(self._queue.close))
+            self._loop.run(_call_in_loop(self._queue.close))
         except Stopped:
-            pass  # closed with its host
+            pass  # its host is closed, and so is the queue
 
     def __enter__(self) -> Self:
         return self
@@ -257,7 +271,8 @@ class Subscription:
 
 
 class Host:
-    """Runs plugins. Leaving it, or the program, ends every one of them."""
+    """Runs plugins, for programs without an event loop. The end of `with`, or of the program, stops all of
+    them. The parameters are those of `plughost.Host`."""
 
     def __init__(
         self,
@@ -272,7 +287,7 @@ class Host:
         """`tap` is called in the host's own thread."""
         self._loop = Loop()
         self._host = self._loop.run(
-            _soon(
+            _call_in_loop(
                 lambda: asynchronous.Host(
                     clock=clock,
                     launcher=launcher,
@@ -283,8 +298,8 @@ class Host:
                 )
             )
         )
-        # Also for a host that nobody holds any more, and at the end of a program that forgot it.
-        self._end = weakref.finalize(self, _end, self._loop, self._host)
+        # Also when the host is garbage collected, and at the end of a program that did not close it.
+        self._close_host = weakref.finalize(self, _close_host, self._loop, self._host)
 
     def __enter__(self) -> Self:
         return self
@@ -296,6 +311,7 @@ class Host:
 
     @property
     def plugins(self) -> Mapping[str, Plugin]:
+        """All plugins of this host by name."""
         return {name: Plugin(plugin, self._loop) for name, plugin in self._host.plugins.items()}
 
     def add(
@@ -306,42 +322,46 @@ class Host:
         start: bool = True,
         keep: bool = False,
     ) -> Plugin:
-        """A plugin from its spec or its folder. Everything is checked; only eager ones start, if at all.
+        """Add a plugin by its spec or its folder, and check all of it. Eager plugins start, unless
+        `start=False`; the others start with their first call.
 
-        What fails is not added, nor is an eager one that does not start. With `keep`, one that the machine
-        has no room for now is added: `inspect` says why, and each start tries again.
+        A plugin that fails the checks is not added, and neither is an eager one that does not start. With
+        `keep`, a plugin for which the machine has no room now is added: `inspect` says why, and each start
+        tries again.
         """
         added = self._host.add(target, grants=grants, start=start, keep=keep)
         return Plugin(self._loop.run(added), self._loop)
 
     def remove(self, name: str) -> None:
+        """Stop a plugin and, once its processes are gone, remove it from the host."""
         self._loop.run(self._host.remove(name))
 
     def provide(self, name: str, service: Service) -> None:
-        """Offer plugins a service, an ordinary function; it replaces the one of that name.
+        """Register a service for plugins, an ordinary function; it replaces the service of that name.
 
-        A service with methods, such as those of ainb, is an object for the asynchronous host and is used
-        as it is there.
+        An object with methods, such as the services of ainb, is passed to the asynchronous host as it is.
         """
         loop = self._loop
 
         async def serve(caller: Caller, params: Any) -> Any:
             return await _in_thread(service, Plugin(caller.plugin, loop), params)
 
-        given = serve if inspect.isroutine(service) else service
-        self._loop.run(_soon(lambda: self._host.provide(name, given)))
+        registered = serve if inspect.isroutine(service) else service
+        self._loop.run(_call_in_loop(lambda: self._host.provide(name, registered)))
 
     def events(self, limit: int = 10_000, only: type[Event] = Event) -> Subscription:
-        """Everything that happens to plugins from now on, or one kind of it, in a queue of your own."""
-        return Subscription(self._loop.run(_soon(lambda: self._host.events(limit, only))), self._loop)
+        """Subscribe to the events of all plugins from now on, or to those of the class `only`. The queue
+        holds at most `limit` events; a slow observer loses the oldest."""
+        return Subscription(self._loop.run(_call_in_loop(lambda: self._host.events(limit, only))), self._loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Anything else of the async API: typed views, for one."""
+        """Run a coroutine of the asynchronous API, such as a method of a typed client, and return its
+        result."""
         return self._loop.run(work)
 
     def close(self) -> None:
-        """End every plugin, gracefully; on Ctrl-C, by force."""
-        self._end()
+        """Stop every plugin gracefully; Ctrl-C kills them."""
+        self._close_host()
 
 
 async def _wait_for(queue: EventQueue, timeout: float | None) -> Event | None:
@@ -349,13 +369,13 @@ async def _wait_for(queue: EventQueue, timeout: float | None) -> Event | None:
 
 
 async def _in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """In a thread that nobody waits for at the end: a function that never returns keeps no host open."""
+    """Call a function in a daemon thread, so that one that never returns does not keep the host open."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
-    def settle(set_it: Callable[[Any], None], value: Any) -> None:
+    def set_outcome(setter: Callable[[Any], None], value: Any) -> None:
         if not done.done():
-            set_it(value)
+            setter(value)
 
     def work() -> None:
         try:
@@ -365,7 +385,7 @@ async def _in_thread(function: Callable[..., T], *arguments: Any) -> T:
         else:
             outcome = (done.set_result, result)
         try:
-            loop.call_soon_threadsafe(settle, *outcome)
+            loop.call_soon_threadsafe(set_outcome, *outcome)
         except RuntimeError:
             pass  # the host was closed meanwhile
 
@@ -373,10 +393,10 @@ async def _in_thread(function: Callable[..., T], *arguments: Any) -> T:
     return await done
 
 
-async def _soon(function: Callable[[], T]) -> T:
-    """In the loop's thread, where everything of the host's happens."""
+async def _call_in_loop(function: Callable[[], T]) -> T:
+    """Call a function as a coroutine: in the loop's thread, where all code of the host runs."""
     return function()
 
 
-def _end(loop: Loop, host: asynchronous.Host) -> None:
+def _close_host(loop: Loop, host: asynchronous.Host) -> None:
     loop.close(host.close())

@@ -130,7 +130,7 @@ def test_what_was_asked_for_and_not_granted_comes_with_the_words_that_grant_it()
             tomllib.loads(each.toml)["allow"],
             {each.kind: [shlex.split(each.option)[1].partition("=")[2]]},
         ):
-            allowed = parse.joined(allow, parse.parse_access(words, "/"))
+            allowed = parse.union(allow, parse.parse_access(words, "/"))
             left = explained(declared=declared, allow=allowed, sandbox="strict", problem=MISSING).missing
             assert (each.kind, each.what) not in {(one.kind, one.what) for one in left}
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 import plughost
-from plughost._util.plugin_names import LONGEST, name_problem
+from plughost._util.plugin_names import MAX_NAME, name_problem
 from plughost._util.text import escape_json_controls
 from plughost.cli.main import COMMANDS
 from plughost.cli.ui import output
@@ -266,7 +266,7 @@ def test_only_one_module_of_the_command_line_writes():
         "café",
         "한글",
         "a:b",
-        "x" * LONGEST,
+        "x" * MAX_NAME,
     ],
 )
 def test_a_name_of_any_contract_is_one(name):
@@ -277,7 +277,7 @@ def test_a_name_of_any_contract_is_one(name):
 @pytest.mark.parametrize(
     "name",
     [".", "..", "a/..", "../a", "a//b", "/a", "a/", "", " ", "a ", " a", "-a", "a/-b", "a\n", "a\nb", "a\tb", "a\x1b[0m",
-     "a\x9b", "a\u202eb", "x[/bold]", "a\0", "caf\ud800", "x" * (LONGEST + 1), "a;b", "$(a)", "a\\b", "a'b",
+     "a\x9b", "a\u202eb", "x[/bold]", "a\0", "caf\ud800", "x" * (MAX_NAME + 1), "a;b", "$(a)", "a\\b", "a'b",
      "good error: out of memory", "good#1 error", "a#", "a#b", "a#1#2", "a#1/b", "a#\u0661", "good\u3164", "good\u115f",
      "good\u1160", "good\uffa0", "good\u11a8", "good\u200b", "cafe\u0301", "\u212bngstrom", "\uff47ood", "x\u00b2"],
 )  # fmt: skip

@@ -163,8 +163,8 @@ async def test_a_subscriber_that_does_not_read_is_ended_and_nobody_else_is_affec
 
 
 async def test_a_plugin_cannot_grow_the_store_without_end(host, tmp_path, mark, monkeypatch):
-    monkeypatch.setattr("plughost.services.snapshots.MOST_TOPICS", 3)
-    monkeypatch.setattr("plughost.services.snapshots.MOST_KEPT", 1000)
+    monkeypatch.setattr("plughost.services.snapshots.MAX_TOPICS", 3)
+    monkeypatch.setattr("plughost.services.snapshots.MAX_STORED", 1000)
     publisher, one, _ = await three(host, tmp_path, mark)
     store = host.service("snapshots")
     for n in range(5):
@@ -185,15 +185,15 @@ async def test_a_plugin_cannot_grow_the_store_without_end(host, tmp_path, mark, 
 
 
 async def test_the_largest_payload_fits_into_a_frame(host, tmp_path, mark):
-    from plughost.services.snapshots import LARGEST_PAYLOAD
+    from plughost.services.snapshots import MAX_PAYLOAD
 
     store = host.service("snapshots")
     one = await host.add(spec(folder(tmp_path / mark, subscribes={"snapshots": ["t"]})))
     await one.call("echo", {})
-    store.put("t", b"x" * LARGEST_PAYLOAD)
-    assert [len(text) for _, text in await events(one)] == [LARGEST_PAYLOAD]
+    store.put("t", b"x" * MAX_PAYLOAD)
+    assert [len(text) for _, text in await events(one)] == [MAX_PAYLOAD]
     with pytest.raises(plughost.InvalidSpec, match="over the limit"):
-        store.put("t", b"x" * (LARGEST_PAYLOAD + 1))
+        store.put("t", b"x" * (MAX_PAYLOAD + 1))
 
 
 # Actions

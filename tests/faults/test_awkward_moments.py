@@ -177,8 +177,8 @@ async def test_the_plugins_own_error_counts_however_long_its_end_takes(host, mar
 
 async def test_an_exit_that_is_heard_of_late_is_told_as_the_exit_it_was(host, mark, monkeypatch):
     """The closed pipe is a sign of it, and on a busy machine the only one for a while."""
-    monkeypatch.setattr(instance, "EXIT_NOTICE", 0)
-    monkeypatch.setattr(instance, "KILL_PATIENCE", 60)
+    monkeypatch.setattr(instance, "EXIT_STATUS_TIMEOUT", 0)
+    monkeypatch.setattr(instance, "KILL_TIMEOUT", 60)
     plugin = await host.add(puppet(mark))
     await plugin.call("ping")
     launcher = seen(plugin)["pid"]

@@ -9,7 +9,7 @@ import pytest
 import plughost
 from plughost.contracts.rune.contract import MalformedResponse
 from plughost.contracts.vai.contract import Vai
-from plughost.wire.surrogates import MOST
+from plughost.wire.surrogates import MAX_REPLACED
 from tests.contracts import ainb_support, kaged_support
 from tests.support import puppet, rune_puppet
 from tests.vai import support as vai_support
@@ -17,7 +17,7 @@ from tests.vai import support as vai_support
 CUT = r"\ud83d\ude00\ud83d"
 """As `JSON.stringify("😀😀".slice(0, 3))` writes it."""
 SEEN = "\U0001f600\ufffd"
-TOO_MANY = r"\ud83d" * (MOST + 1)
+TOO_MANY = r"\ud83d" * (MAX_REPLACED + 1)
 
 
 def rpc(body: str) -> str:

@@ -52,7 +52,7 @@ async def test_requests_beyond_those_that_may_wait_are_not_read(host, tmp_path, 
     host.service("actions").register("wait", lambda caller, payload: never.wait())
     invoke = {"action": "wait", "payload": "", "timeout_ms": 0}
     flood = asyncio.create_task(plugin.call("raw", {"text": many("host/action/invoke", invoke, 10_000)}))
-    waiting = await until(lambda: plugin._current._peer._serving)
+    waiting = await until(lambda: plugin._current._peer._request_server)
     await until(lambda: len(waiting) > 1024)
     for n in range(100):
         assert await asyncio.wait_for(other.call("echo", {"n": n}), 30) == {"n": n}
@@ -64,7 +64,7 @@ async def test_requests_beyond_those_that_may_wait_are_not_read(host, tmp_path, 
 @pytest.mark.clause("KAGED-25")
 async def test_requests_of_more_bytes_than_may_wait_are_not_read(host, tmp_path, mark, monkeypatch):
     """Few enough to be counted in hundreds, large enough to be a host's memory."""
-    monkeypatch.setattr(request_server, "MOST_HELD", 1 << 20)
+    monkeypatch.setattr(request_server, "MAX_PARAMS_BYTES", 1 << 20)
     plugin = await host.add(spec(folder(tmp_path / mark)))
     other = await host.add(spec(folder(tmp_path / mark, "other")))
     await plugin.call("echo", {})
@@ -73,7 +73,7 @@ async def test_requests_of_more_bytes_than_may_wait_are_not_read(host, tmp_path,
     host.service("actions").register("wait", lambda caller, payload: gate.wait())
     invoke = {"action": "wait", "payload": b64("x" * 70_000), "timeout_ms": 0}
     flood = asyncio.create_task(plugin.call("raw", {"text": many("host/action/invoke", invoke, 100)}))
-    waiting = await until(lambda: plugin._current._peer._serving)
+    waiting = await until(lambda: plugin._current._peer._request_server)
     await until(lambda: len(waiting) > 10)
     for n in range(100):
         assert await asyncio.wait_for(other.call("echo", {"n": n}), 30) == {"n": n}

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plughost.permissions import open_beneath as beneath
-from plughost.permissions.open_beneath import DEPTH, LINKS, RACES, EscapesFolder, open_beneath
+from plughost.permissions.open_beneath import MAX_DEPTH, MAX_RACES, MAX_SYMLINKS, EscapesFolder, open_beneath
 
 WAYS = ["kernel", "hand", "hand without O_PATH"]
 INSIDE, SECRET = b"inside", b"secret"
@@ -163,7 +163,7 @@ def by_definition(path: str) -> str | bytes:
             at.append(name)
         elif content.startswith("->"):
             links += 1
-            if links > LINKS:
+            if links > MAX_SYMLINKS:
                 return "ELOOP"
             todo.insert(0, content[2:])
         else:
@@ -250,11 +250,11 @@ def test_only_folders_are_opened_where_a_folder_is_asked_for(root, way):
 
 def test_as_many_symlinks_are_followed_as_the_kernel_follows_and_no_more(tmp_path, way):
     (tmp_path / "0").write_bytes(INSIDE)
-    for number in range(LINKS + 1):
+    for number in range(MAX_SYMLINKS + 1):
         (tmp_path / f"{number + 1}").symlink_to(str(number))
     with opened(tmp_path) as folder:
-        assert answer(folder, str(LINKS)) == INSIDE
-        assert answer(folder, str(LINKS + 1)) == "ELOOP"
+        assert answer(folder, str(MAX_SYMLINKS)) == INSIDE
+        assert answer(folder, str(MAX_SYMLINKS + 1)) == "ELOOP"
 
 
 @pytest.mark.parametrize("path", ["root/etc/passwd", "cwd", "exe", "fd/{fd}", "task/../root", "fd/../root/."])
@@ -377,7 +377,7 @@ def test_an_ordinary_user_needs_the_right_to_search_on_every_step(tmp_path, way)
 
 
 def test_a_walk_by_hand_holds_a_bounded_number_of_folders(tmp_path, way):
-    names = ["d"] * (DEPTH + 1)
+    names = ["d"] * (MAX_DEPTH + 1)
     with opened(tmp_path) as folder:
         at = os.dup(folder)
         for name in names:
@@ -416,13 +416,13 @@ def test_a_race_that_the_kernel_sees_is_tried_again_then_refused(root, monkeypat
 
     monkeypatch.setattr(beneath, "_openat2", racing)
     with opened(root) as folder:
-        seen = RACES - 1
+        seen = MAX_RACES - 1
         assert answer(folder, "f") == b"f"
-        assert len(calls) == RACES
+        assert len(calls) == MAX_RACES
         calls.clear()
-        seen = 10 * RACES
+        seen = 10 * MAX_RACES
         assert answer(folder, "f") == "escapes"
-        assert len(calls) == RACES
+        assert len(calls) == MAX_RACES
 
 
 def test_an_interrupted_walk_is_taken_again(root, monkeypatch):
@@ -575,13 +575,13 @@ def test_a_folder_that_was_moved_out_mid_walk_does_not_take_the_walk_with_it(tmp
 def test_a_symlink_that_comes_between_the_look_and_the_opening_is_refused(tmp_path, monkeypatch):
     field = battlefield(tmp_path)
     monkeypatch.setattr(beneath, "_openat2", failing(errno.ENOSYS))
-    real = beneath._arrive
+    real = beneath._open_last
 
     def swapping(*arguments):
         os.unlink(field / "root/f")
         os.symlink(field / "outside/f", field / "root/f")
         return real(*arguments)
 
-    monkeypatch.setattr(beneath, "_arrive", swapping)
+    monkeypatch.setattr(beneath, "_open_last", swapping)
     with opened(field / "root") as folder:
         assert answer(folder, "f") == "ELOOP"

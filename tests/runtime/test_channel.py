@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plughost.engine.channel import CHUNK, LARGE, WIDE, PipeChannel
+from plughost.engine.channel import CHUNK, LARGE, WIDE_PIPE, PipeChannel
 from tests.support import until
 
 
@@ -130,10 +130,10 @@ sized_pipes = pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="pip
 @sized_pipes
 async def test_a_pipe_is_wide_while_a_large_frame_goes_through_it_and_not_longer(pair):
     """Else a key waits for as many passes of the loop as the frame has pieces of a pipe's size."""
-    frame = b"x" * (7 * WIDE // 2)
+    frame = b"x" * (7 * WIDE_PIPE // 2)
     pair.channel.write(frame)
     await asyncio.sleep(0)
-    assert room(pair) == WIDE
+    assert room(pair) == WIDE_PIPE
     pair.channel.write(b"<KEY>", urgent=True)
     passes = 0
     stream = b""
@@ -142,7 +142,7 @@ async def test_a_pipe_is_wide_while_a_large_frame_goes_through_it_and_not_longer
         await asyncio.sleep(0)
         passes += 1
     assert passes < 10
-    assert room(pair) == WIDE, "there is more in it than fits into a smaller one"
+    assert room(pair) == WIDE_PIPE, "there is more in it than fits into a smaller one"
     stream += pair.take()
     assert stream == frame + b"<KEY>"
     pair.channel.write(b"<event>")
@@ -179,7 +179,7 @@ async def test_a_frame_that_is_ahead_passes_what_waits_but_not_what_is_urgent(pa
     st.lists(
         st.tuples(
             st.sampled_from(["write", "now", "urgent", "take", "pass"]),
-            st.integers(1, 200_000) | st.integers(LARGE, 2 * WIDE),
+            st.integers(1, 200_000) | st.integers(LARGE, 2 * WIDE_PIPE),
         ),
         max_size=30,
     )

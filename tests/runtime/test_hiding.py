@@ -251,7 +251,7 @@ async def test_neither_stderr_nor_errors_nor_events_show_it(host, tmp_path) -> N
     )
     spec = plughost.PluginSpec(contract="mcptest", name="leaky", command=["python3", str(program)])
     plugin = await host.add(spec)
-    plugin.hidden.add([SECRET])
+    plugin.redactor.add([SECRET])
     seen = []
     with host.events() as events:
         with pytest.raises(plughost.PluginError) as failure:

@@ -233,7 +233,7 @@ async def test_a_polite_signal_reaches_the_plugin_itself(launcher, mode):
 
 
 async def test_the_probe_tells_what_holds(launcher, mode):
-    assert await selftest.run_selftest(launcher, mode, patience=30) == (True, mode)
+    assert await selftest.run_selftest(launcher, mode, timeout=30) == (True, mode)
 
 
 async def test_the_probe_can_fail(tmp_path, mark):
@@ -244,7 +244,7 @@ async def test_the_probe_can_fail(tmp_path, mark):
         f"import subprocess\nsys.exit(subprocess.call(sys.argv[10:], env={{**os.environ, 'MARK': '{mark}'}}))\n"
     )
     careless.chmod(0o755)
-    held, why = await selftest.run_selftest((str(careless),), "auto", patience=3.0)
+    held, why = await selftest.run_selftest((str(careless),), "auto", timeout=3.0)
     assert (held, why) == (False, "a descendant was still there")
     escaped = processes(mark, "environ")
     assert escaped

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plughost._util.redaction.redactor import Redactor
-from plughost.engine.stderr import LONGEST_LINE, LOOKED_AT, StderrTail
+from plughost.engine.stderr import BYTES_PER_SECOND, MAX_LINE, StderrTail
 
 
 @given(st.lists(st.binary(max_size=300), max_size=100))
@@ -50,7 +50,7 @@ def test_only_the_last_lines_are_told():
 def test_no_part_of_a_secret_is_left_where_something_was_cut_off(secret, end):
     hidden = Redactor()
     hidden.add([secret])
-    tail = StderrTail(hidden=hidden)
+    tail = StderrTail(redactor=hidden)
     said = (secret + end).encode() * 3000
     told = [line for at in range(0, len(said), 5003) for line in tail.feed(said[at : at + 5003])]
     told += [tail.rest(), tail.text()]
@@ -61,14 +61,14 @@ def test_no_part_of_a_secret_is_left_where_something_was_cut_off(secret, end):
 def test_the_end_of_a_token_is_not_shown_either():
     hidden = Redactor()
     hidden.learn_shape("tok_[a-z]+")
-    tail = StderrTail(limit=20, hidden=hidden)
+    tail = StderrTail(limit=20, redactor=hidden)
     tail.feed(b"the token is tok_abcdefghijkl, and")
     assert tail.text() == "*** and"
 
 
 def test_the_rest_of_a_long_line_is_left_out_of_the_log():
     tail = StderrTail()
-    assert [len(line) for line in tail.feed(b"x" * 10_000)] == [LONGEST_LINE]
+    assert [len(line) for line in tail.feed(b"x" * 10_000)] == [MAX_LINE]
     assert tail.feed(b"x" * 10_000) == []
     assert tail.feed(b"x\nnext\n") == ["next"]
 
@@ -78,10 +78,10 @@ def test_of_a_flood_only_so_much_a_second_is_looked_at():
     now = [0.0]
     hidden = Redactor()
     hidden.add(["the-secret"])
-    tail = StderrTail(hidden=hidden, now=lambda: now[0])
+    tail = StderrTail(redactor=hidden, now=lambda: now[0])
     line = b"%74%68e-secret " * 500 + b"\n"
     told = [each for _ in range(1000) for each in tail.feed(line)]
-    assert sum(map(len, told)) <= LOOKED_AT
+    assert sum(map(len, told)) <= BYTES_PER_SECOND
     assert not [each for each in told if "secret" in each]
     now[0] += 1.0
     left_out, *more = tail.feed(line)

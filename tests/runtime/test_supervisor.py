@@ -81,7 +81,7 @@ class LifeMachine(RuleBasedStateMachine):
     @rule(executed=st.booleans())
     def process_ends(self, executed: bool) -> None:
         before = self.supervisor.state
-        event = self.supervisor.judge(self.now, executed=executed)
+        event = self.supervisor.classify_exit(self.now, executed=executed)
         self.running = False
         self.take(event)
         after = self.supervisor.state
@@ -115,11 +115,11 @@ def test_a_good_start_does_not_wipe_out_failures_but_the_window_does():
     supervisor.on(SupervisorEvent.WANTED)
     for at, delay in ((0, 1), (10, 4)):
         supervisor.on(SupervisorEvent.READY)
-        supervisor.on(supervisor.judge(at, executed=True))
+        supervisor.on(supervisor.classify_exit(at, executed=True))
         assert supervisor.delay == delay
         supervisor.on(SupervisorEvent.DELAY_OVER)
     supervisor.on(SupervisorEvent.READY)
-    supervisor.on(supervisor.judge(71, executed=True))
+    supervisor.on(supervisor.classify_exit(71, executed=True))
     assert (supervisor.state, supervisor.failures, supervisor.delay) == (State.BACKOFF, 1, 1)
 
 

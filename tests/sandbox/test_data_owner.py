@@ -62,7 +62,7 @@ async def test_data_that_nobody_is_known_to_have_made_is_given_to_nobody(vaults,
     data = tmp_path / "data/puppet"
     data.mkdir(mode=0o700)
     await added(vaults[0])  # it was empty
-    os.unlink(data_owner.record_of(str(data)))
+    os.unlink(data_owner.record_path(str(data)))
     (data / "diary").write_text("private")
     for spec in vaults:
         with pytest.raises(plughost.LaunchFailed, match="no plugin is known to have made it"):
@@ -177,7 +177,7 @@ async def test_another_plugin_of_the_same_name_does_not_get_its_keys_and_values(
 
 def test_a_record_is_never_read_through_a_symlink(tmp_path):
     path = str(tmp_path / "data")
-    Path(data_owner.record_of(path)).symlink_to("/etc/hostname")
+    Path(data_owner.record_path(path)).symlink_to("/etc/hostname")
     with pytest.raises(OSError, match="symbolic links"):
         data_owner.claim(path, "/x")
 

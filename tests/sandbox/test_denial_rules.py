@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plughost.contracts.kaged.capabilities import GRANTING
-from plughost.engine.denial_records import LONGEST, DenialRecords
+from plughost.engine.denial_records import MAX_RECORD, DenialRecords
 from plughost.sandbox.denials import classify, local_fs
 from plughost.sandbox.denials.classify import Denial
 from plughost.sandbox.denials.collector import MOST_WAITING, DenialCollector
@@ -162,7 +162,7 @@ def test_a_record_that_never_ends_is_not_kept():
     refused = DenialRecords()
     for _ in range(100):
         assert refused.feed(b"r" * 1000) == []
-    assert refused.feed(b"r\0r/a\0" + b"x" * (LONGEST + 1) + b"\0r/b\0") == [b"r/a", b"r/b"]
+    assert refused.feed(b"r\0r/a\0" + b"x" * (MAX_RECORD + 1) + b"\0r/b\0") == [b"r/a", b"r/b"]
 
 
 @given(st.binary(max_size=80))

@@ -89,7 +89,7 @@ async def test_a_file_and_a_program_that_are_missing_are_told_and_their_grants_g
     assert heard == lines
     assert [line.partition(":")[0] for line in lines] == [f"read {notes}", f"execute {PROGRAM}"]
 
-    allow = parse.joined(*map(granted, lines))
+    allow = parse.union(*map(granted, lines))
     plugin = await host.add(spec(folder, sandbox, language, name="again", allow=allow))
     assert await ask(plugin, "open", notes) == "done"
     assert await ask(plugin, "run", os.path.basename(PROGRAM)) == "done"

@@ -10,7 +10,7 @@ import pytest
 from plughost import Host
 from plughost.errors import SandboxUnavailable
 from plughost.permissions.access import Access
-from plughost.permissions.parse import joined
+from plughost.permissions.parse import union
 from plughost.sandbox.protected_paths import ProtectedPaths
 from plughost.sandbox.resolve.grants import resolve_grants
 from plughost.spec import PluginSpec
@@ -78,7 +78,7 @@ def test_a_manifests_path_does_not_lead_out_of_the_operators(shared):
 @pytest.mark.parametrize("class_", CLASSES)
 @pytest.mark.parametrize("kind", ["read", "write"])
 def test_a_plugin_cannot_swap_a_grant_of_its_own_for_more(run_dir, shared, class_, kind):
-    powers = joined(Access(write=(str(shared),)), Access(**{kind: (str(shared / "in"),)}))
+    powers = union(Access(write=(str(shared),)), Access(**{kind: (str(shared / "in"),)}))
     confinement(run_dir, ["/bin/sh"], powers=powers, class_=class_)
     swap(shared)
     with pytest.raises(SandboxUnavailable, match="would be writable by what it is granted"):

@@ -73,11 +73,11 @@ def quick_settings() -> tuple[str, ...]:
 def counted(monkeypatch) -> list[int]:
     """How many requests each transaction had."""
     counts: list[int] = []
-    together = database.KeyValueDatabase._together
+    together = database.KeyValueDatabase._run_in_transaction
 
     def counting(self, connection, requests):
         counts.append(len(requests))
         return together(self, connection, requests)
 
-    monkeypatch.setattr(database.KeyValueDatabase, "_together", counting)
+    monkeypatch.setattr(database.KeyValueDatabase, "_run_in_transaction", counting)
     return counts

@@ -436,12 +436,12 @@ def test_a_file_that_hides_its_size_is_read_within_the_limit():
 
 
 def test_a_crowded_folder_is_refused(service, root, monkeypatch):
-    assert reader.MOST_ENTRIES == 100_000
+    assert reader.MAX_ENTRIES == 100_000
     for number in range(11):
         (root / f"sub/deep/{number}").touch()
-    monkeypatch.setattr(reader, "MOST_ENTRIES", 11)
+    monkeypatch.setattr(reader, "MAX_ENTRIES", 11)
     assert len(service.read_dir(GRANTED, f"{root}/sub/deep")) == 11
-    monkeypatch.setattr(reader, "MOST_ENTRIES", 10)
+    monkeypatch.setattr(reader, "MAX_ENTRIES", 10)
     with refused(InvalidSpec, f"read_dir {root}/sub/deep: more than 10 entries"):
         service.read_dir(GRANTED, f"{root}/sub/deep")
 
@@ -547,7 +547,7 @@ def test_without_proc_files_are_read_all_the_same(service, root, way):
 def test_without_proc_a_file_that_is_replaced_between_look_and_opening_is_refused(
     service, root, way, swap, monkeypatch
 ):
-    real = reader._readable
+    real = reader._open_file
 
     def swapping(*arguments):
         os.rename(root / "f", root / "f.old")
@@ -559,7 +559,7 @@ def test_without_proc_a_file_that_is_replaced_between_look_and_opening_is_refuse
             os.symlink(root.parent / "outside/f", root / "f")
         return real(*arguments)
 
-    monkeypatch.setattr(reader, "_readable", swapping)
+    monkeypatch.setattr(reader, "_open_file", swapping)
     if swap == "symlink":
         with refused(Denied, "capability denied: read_sessions"):
             service.read_file(GRANTED, f"{root}/f")
@@ -569,14 +569,14 @@ def test_without_proc_a_file_that_is_replaced_between_look_and_opening_is_refuse
 
 
 def test_the_file_that_was_looked_at_is_the_file_that_is_read(service, root, way, monkeypatch):
-    real = reader._readable
+    real = reader._open_file
 
     def swapping(*arguments):
         os.rename(root / "sub", root.parent / "outside/sub")
         os.symlink(root.parent / "outside", root / "sub")
         return real(*arguments)
 
-    monkeypatch.setattr(reader, "_readable", swapping)
+    monkeypatch.setattr(reader, "_open_file", swapping)
     assert service.read_file(GRANTED, f"{root}/sub/g") == b"inside too"
 
 

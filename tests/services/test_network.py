@@ -20,7 +20,7 @@ from plughost.permissions import parse
 from plughost.permissions.access import NONE
 from plughost.permissions.addresses import canonical_host
 from plughost.permissions.capability import Capability
-from plughost.permissions.operator_only import OperatorAccess, operators_word
+from plughost.permissions.operator_only import OperatorAccess, operator_access
 from plughost.services.network.fetch import Fetch, Network
 from tests.services.web import PUBLIC, Web, answer, redirect
 from tests.support import until
@@ -52,7 +52,7 @@ async def web():
 
 def named(*hosts: str) -> OperatorAccess:
     """The word of an operator who has granted these hosts by name."""
-    return operators_word([Capability("network", hosts)], NONE)
+    return operator_access([Capability("network", hosts)], NONE)
 
 
 async def denied(web: Web, hosts, url: str, host: str, word=OperatorAccess(), **options) -> None:  # noqa: B008
@@ -165,7 +165,7 @@ async def test_a_list_that_is_a_manifests_word_leads_to_no_private_address(web, 
 
 
 async def test_an_operator_allows_a_private_host_on_a_port(web):
-    word = operators_word([], parse.parse_access({"connect": ["inside.test:81 private", "b.test:80"]}, "/"))
+    word = operator_access([], parse.parse_access({"connect": ["inside.test:81 private", "b.test:80"]}, "/"))
     fetched = await web.network().fetch(None, Fetch("http://inside.test:81/"), word)
     assert (fetched.body, web.dialled) == (b"hello", [("10.0.0.1", 81)])
     await denied(web, None, "http://inside.test/", "inside.test", word)

@@ -9,7 +9,7 @@ import pytest
 
 from plughost.errors import InvalidSpec, Overloaded
 from plughost.services.storage import service, sqlite_file
-from plughost.services.storage.messages import LARGEST_VALUE, LONGEST_KEY, MOST_KEYS
+from plughost.services.storage.messages import MAX_KEY, MAX_KEYS, MAX_VALUE
 from plughost.services.storage.service import Storage
 from tests.services.storing import Client, file, quick_settings
 
@@ -78,7 +78,7 @@ async def test_listing_goes_page_by_page_in_the_order_of_bytes(client):
     ("key", "message"),
     [
         ("", "a key must not be empty"),
-        ("k" * (LONGEST_KEY + 1), "a key of 1025 bytes is over the limit of 1024"),
+        ("k" * (MAX_KEY + 1), "a key of 1025 bytes is over the limit of 1024"),
         ("é" * 513, "a key of 1026 bytes is over the limit of 1024"),
         ("\ud800", "a key must be Unicode text; half a surrogate pair is none"),
     ],
@@ -94,12 +94,12 @@ async def test_keys_have_limits(client, key, message):
 async def test_the_largest_key_and_value_are_taken(tmp_path):
     store = Storage(tmp_path)
     client = Client(store, "notes")
-    largest = b'"' + b"x" * (LARGEST_VALUE - 2) + b'"'
-    for key in ("k" * LONGEST_KEY, "é" * 512):
+    largest = b'"' + b"x" * (MAX_VALUE - 2) + b'"'
+    for key in ("k" * MAX_KEY, "é" * 512):
         await client.set(key, largest)
         assert await client.get(key) == largest
     with pytest.raises(
-        InvalidSpec, match=f"a value of {LARGEST_VALUE + 1} bytes is over the limit of {LARGEST_VALUE}"
+        InvalidSpec, match=f"a value of {MAX_VALUE + 1} bytes is over the limit of {MAX_VALUE}"
     ):
         await client.set("k", largest + b" ")
     with pytest.raises(InvalidSpec, match="a value must be JSON"):
@@ -107,7 +107,7 @@ async def test_the_largest_key_and_value_are_taken(tmp_path):
     await store.close()
 
 
-@pytest.mark.parametrize("limit", [0, -1, MOST_KEYS + 1, 2**80])
+@pytest.mark.parametrize("limit", [0, -1, MAX_KEYS + 1, 2**80])
 async def test_a_page_has_limits(client, limit):
     with pytest.raises(InvalidSpec, match="limit must be from 1 to 1000"):
         await client.list(limit=limit)
@@ -179,7 +179,7 @@ async def test_a_file_of_millions_of_tiny_values_has_an_end(tmp_path, monkeypatc
 
 
 async def test_too_many_at_once_are_told_so(client, monkeypatch):
-    monkeypatch.setattr(service, "MOST_WAITING", 10)
+    monkeypatch.setattr(service, "MAX_WAITING", 10)
     outcomes = await asyncio.gather(*(client.set("k", b"1") for _ in range(12)), return_exceptions=True)
     assert [str(outcome) for outcome in outcomes if outcome] == [
         "overloaded: 10 requests to its storage wait already"

@@ -40,7 +40,7 @@ async def test_what_is_asked_at_once_shares_a_commit(client, monkeypatch):
 
 async def test_more_plugins_than_may_have_a_file_open(tmp_path, monkeypatch):
     monkeypatch.setattr(sqlite_file, "SETTINGS", quick_settings())
-    monkeypatch.setattr(service, "MOST_OPEN", 6)
+    monkeypatch.setattr(service, "MAX_OPEN", 6)
     store = Storage(tmp_path)
     clients = [Client(store, f"p{n}") for n in range(40)]
 

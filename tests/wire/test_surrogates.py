@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plughost.wire.surrogates import LARGEST, MOST, LoneSurrogates, decode_replacing, without_lone_surrogates
+from plughost.wire.surrogates import (
+    MAX_REPLACED,
+    MAX_SIZE,
+    LoneSurrogates,
+    decode_replacing,
+    without_lone_surrogates,
+)
 
 PIECES = st.sampled_from(
     ["\\ud83d", "\\uD83D", "\\ude00", "\\uDE00", "\\\\", "\\n", "\\u0041", "\\\\ud83d", '\\"', "a", "u", "é"]
@@ -41,13 +47,13 @@ def test_text_that_is_not_json_stays_refused(text):
 
 
 def test_only_so_many_are_replaced_and_only_in_messages_of_some_size():
-    assert without_lone_surrogates(b'"' + rb"\ud83d" * MOST + b'"') is not None
-    for text in (b'"' + rb"\ud83d" * (MOST + 1) + b'"', b'"' + b"a" * (LARGEST - 7) + rb'\ud83d"'):
+    assert without_lone_surrogates(b'"' + rb"\ud83d" * MAX_REPLACED + b'"') is not None
+    for text in (b'"' + rb"\ud83d" * (MAX_REPLACED + 1) + b'"', b'"' + b"a" * (MAX_SIZE - 7) + rb'\ud83d"'):
         with pytest.raises(LoneSurrogates, match="lone surrogates"):
             without_lone_surrogates(text)
         with pytest.raises(LoneSurrogates):
             decode_replacing(anything, text)
-    assert without_lone_surrogates(b'"' + b"a" * LARGEST) is None
+    assert without_lone_surrogates(b'"' + b"a" * MAX_SIZE) is None
 
 
 def test_a_key_and_a_buffer_are_repaired_too():

@@ -1,4 +1,4 @@
-"""Callbacks that do not keep alive whom they call."""
+"""Weak callbacks: they do not keep the object alive whose method they call."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 
 def weak_callback(method: Callable[..., Any], otherwise: Any = None) -> Callable[..., Any]:
-    """Call a method as long as its object is there; `otherwise` is the answer when it is gone."""
+    """A function that calls a method while its object exists, and returns `otherwise` after that."""
     reference = weakref.WeakMethod(method)
 
     def call(*arguments: Any) -> Any:
-        there = reference()
-        return otherwise if there is None else there(*arguments)
+        target = reference()
+        return otherwise if target is None else target(*arguments)
 
     return call

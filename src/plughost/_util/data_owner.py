@@ -1,7 +1,8 @@
-"""The owner of data that is kept under a plugin's name: the plugin folder for which it was made.
+"""Ownership of data that is stored under a plugin's name: it belongs to the plugin folder that created it.
 
-Two folders may hold plugins of one name. Only the one that made the data gets it: its path is recorded beside
-the data, in a file that no plugin can write. `adopt` hands the data over, for a plugin that has moved.
+Two folders may hold plugins of the same name. Only the one that created the data gets it: its path is
+recorded beside the data, in a file that no plugin can write. `adopt` gives the data to another folder, for a
+plugin that was moved.
 """
 
 from __future__ import annotations
@@ -9,17 +10,17 @@ from __future__ import annotations
 import os
 import tempfile
 
-LARGEST = 16 << 10
+MAX_RECORD = 16 << 10
 
 
 class NotOwner(Exception):
-    """The data belongs to the plugin in the folder `owner`, or to nobody known when that is None."""
+    """Raised when the data belongs to the plugin in the folder `owner`; None when the owner is not known."""
 
     def __init__(self, path: str, owner: str | None) -> None:
-        whose = (
+        owner_text = (
             "no plugin is known to have made it" if owner is None else f"it belongs to the plugin in {owner}"
         )
-        super().__init__(f"{path} is there already, and {whose}")
+        super().__init__(f"{path} is there already, and {owner_text}")
         self.owner = owner
 
 
@@ -28,8 +29,8 @@ REMEDY = (
 )
 
 
-def record_of(path: str) -> str:
-    """The file that names the owner of the data at `path`."""
+def record_path(path: str) -> str:
+    """The path of the file that names the owner of the data at `path`."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.owner")
 
@@ -37,32 +38,32 @@ def record_of(path: str) -> str:
 def owner_of(path: str) -> str | None:
     """The folder of the plugin that owns the data at `path`; None when that is not known."""
     try:
-        fd = os.open(record_of(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = os.open(record_path(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
-        return os.fsdecode(os.read(fd, LARGEST)) or None
+        return os.fsdecode(os.read(fd, MAX_RECORD)) or None
     finally:
         os.close(fd)
 
 
 def claim(path: str, owner: str) -> None:
-    """Make sure that the data at `path` belongs to `owner`, who gets it if there is none yet.
+    """Check that the data at `path` belongs to `owner`; if there is no data yet, record `owner`.
 
-    NotOwner when it belongs to another, OSError when that cannot be found out. The folder around it must
-    exist, and be the host's. An empty folder is free again once the plugin that it was made for is gone.
+    Raises NotOwner when it belongs to another, OSError when the owner cannot be read. The parent folder must
+    exist and belong to the host. An empty data folder can be claimed again once its owner's folder is gone.
     """
     found = owner_of(path)
     if found != owner and not _has_data(path) and (found is None or not os.path.lexists(found)):
-        _record(path, owner, replace=found is not None)
+        _write_record(path, owner, replace=found is not None)
         found = owner_of(path)
     if found != owner:
         raise NotOwner(path, found)
 
 
 def adopt(path: str, owner: str) -> None:
-    """Hand the data at `path` over to `owner`, whoever had it before."""
-    _record(path, owner, replace=True)
+    """Make `owner` the owner of the data at `path`, whoever had it before."""
+    _write_record(path, owner, replace=True)
 
 
 def _has_data(path: str) -> bool:
@@ -74,9 +75,9 @@ def _has_data(path: str) -> bool:
         return os.path.lexists(path)
 
 
-def _record(path: str, owner: str, *, replace: bool) -> None:
-    """Whole or not at all: of two that claim at once, one is the owner."""
-    record = record_of(path)
+def _write_record(path: str, owner: str, *, replace: bool) -> None:
+    """Write the record atomically: of two that claim at the same time, one becomes the owner."""
+    record = record_path(path)
     fd, new = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".owner-")
     try:
         with open(fd, "wb") as file:
@@ -89,7 +90,7 @@ def _record(path: str, owner: str, *, replace: bool) -> None:
         try:
             os.link(new, record)
         except FileExistsError:
-            pass  # another was first
+            pass  # another process was faster
         os.unlink(new)
     except BaseException:
         if os.path.lexists(new):

@@ -1,4 +1,4 @@
-"""Files and folders that are on the disk, not only on their way there."""
+"""Durable writes: files and folders that are synced to the disk (fsync)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ _CHUNK = 1 << 20
 
 
 class Readable(Protocol):
+    """A source of bytes, such as an open file."""
+
     def read(self, size: int, /) -> bytes: ...
 
 
 def write_new(path: Path, source: bytes | Readable, mode: int) -> int:
-    """A new file with all of `source`, synced; how many bytes there were."""
+    """Write all of `source` to a new file and sync it; the number of bytes."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     written = 0
     try:
@@ -31,7 +33,7 @@ def write_new(path: Path, source: bytes | Readable, mode: int) -> int:
 
 
 def make_folder(path: Path, mode: int = 0o755) -> None:
-    """There is no harm if it is there. The mode is meant, whatever the umask."""
+    """Create a folder with exactly this mode, whatever the umask. An existing one is left as it is."""
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
@@ -44,7 +46,7 @@ def make_folder(path: Path, mode: int = 0o755) -> None:
 
 
 def sync(folder: Path) -> None:
-    """Names that were made, moved or removed in a folder."""
+    """Sync a folder, so that files created, moved or removed in it are on the disk."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

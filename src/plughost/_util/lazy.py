@@ -1,4 +1,4 @@
-"""Exports that a package imports when they are first used, so that importing the package is cheap."""
+"""Lazy exports: a package imports them when they are first used, so that importing the package is cheap."""
 
 from __future__ import annotations
 

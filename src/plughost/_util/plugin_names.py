@@ -1,4 +1,5 @@
-"""The grammar of plugin names, the same wherever a name comes from: file, manifest, program or command line.
+"""The grammar of plugin names. It is the same wherever a name comes from: file, manifest, program or command
+line.
 
 Names are shown, logged, recorded and used in paths, so each is plain text on one line that no terminal, shell
 or file system takes for anything else. Every contract's own names fit: kaged's `notes`, vai's `acme/hello`,
@@ -14,14 +15,14 @@ import unicodedata
 from plughost._util.text import truncate
 from plughost.errors import InvalidSpec
 
-LONGEST = 255
+MAX_NAME = 255
 _PART = r"[\w@](?:(?:[\w.@+~ -]|:(?! ))*[\w.@:+~-])?"
 _NAME = re.compile(rf"{_PART}(?:/{_PART})*(?:#[0-9]+)?")
 _JAMO = re.compile("[\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]")
-"""Parts of Hangul syllables. Two of them are fillers, and most have no width of their own; a syllable in its
-usual form has none of them."""
+"""Conjoining Jamo, the parts of Hangul syllables: two of them are fillers, and most have no width of their
+own. A syllable in its usual form has none of them."""
 EXPECTED = (
-    f"a plugin's name has 1 to {LONGEST} letters, digits and . _ - + @ : ~ or spaces inside, "
+    f"a plugin's name has 1 to {MAX_NAME} letters, digits and . _ - + @ : ~ or spaces inside, "
     "begins with a letter, a digit, _ or @, and may have parts of that kind with / between them; "
     "no space follows a colon, # stands only before a number at the end, and every letter is visible and in "
     "its usual form (Unicode NFKC)"
@@ -29,19 +30,19 @@ EXPECTED = (
 
 
 def name_problem(name: str) -> str | None:
-    """Why a plugin cannot be called that; None when it can."""
-    if len(name) <= LONGEST and _NAME.fullmatch(name) and _is_visible(name):
+    """Why `name` is not a valid plugin name; None when it is valid."""
+    if len(name) <= MAX_NAME and _NAME.fullmatch(name) and _is_visible(name):
         return None
     return f"{truncate(name)} cannot be a plugin's name: {EXPECTED}"
 
 
 def _is_visible(name: str) -> bool:
-    """Whether each letter is seen as itself. The grammar has no marks and formats; NFKC has no variants, and
-    makes conjoining Jamo of the filler letters."""
+    """Whether no letter is invisible or looks like another. The grammar excludes marks and format characters;
+    NFKC excludes variants, and turns the filler letters into conjoining Jamo."""
     return name.isascii() or (unicodedata.normalize("NFKC", name) == name and not _JAMO.search(name))
 
 
 def check_name(name: str) -> None:
-    """InvalidSpec for what cannot be a plugin's name."""
+    """Raise InvalidSpec for an invalid plugin name."""
     if (why := name_problem(name)) is not None:
         raise InvalidSpec(why, hint="rename it; a bare command on the command line gets a name with --name")

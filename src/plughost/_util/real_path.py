@@ -1,4 +1,4 @@
-"""Where a path leads, found out once: whoever keeps a path to use it later keeps what this returns."""
+"""real_path: resolves symlinks once. Code that stores a path for later use stores the resolved path."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from plughost.errors import InvalidSpec
 
 
 def real_path(path: str | os.PathLike[str]) -> str:
-    """The path without symlinks, whether all of it is there or not; InvalidSpec when that cannot be told,
-    as when somebody replaces a part of it at that moment."""
+    """The path without symlinks, whether it exists or not. Raises InvalidSpec when it cannot be resolved,
+    such as when a part of it is replaced at that moment."""
     try:
         return os.path.realpath(path)
     except ValueError:

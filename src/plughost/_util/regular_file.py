@@ -1,4 +1,4 @@
-"""Files that others have made: opening one must not wait for ever, as it would for a pipe's other end."""
+"""open_regular: opens untrusted files without blocking, as opening a FIFO would."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import BinaryIO
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """For reading, unbuffered; OSError for what is no regular file, too."""
+    """Open a regular file for reading, unbuffered. Raises OSError for anything that is not a regular file,
+    too."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)

@@ -1,7 +1,8 @@
-"""Removes a folder that a plugin has filled: however deep it is, and whatever is swapped meanwhile.
+"""rmtree: removes a folder tree that a plugin has written, however deep it is, and safe against renames
+meanwhile.
 
-Folders are never walked down into. What a folder holds is moved up to the top before it is removed, so that
-no path grows, nothing recurses, and only two directories are open at a time.
+It does not descend into the tree. The subfolders of a folder are moved up to the top before the folder is
+removed, so that no path grows, nothing recurses, and only two directories are open at a time.
 """
 
 from __future__ import annotations
@@ -11,21 +12,21 @@ import os
 import stat
 
 
-def rmtree(path: str, most: float = math.inf) -> None:
-    """Nothing outside is touched: no symlink is followed. What cannot be removed is left.
+def rmtree(path: str, max_folders: float = math.inf) -> None:
+    """Remove a folder with everything in it. No symlink is followed. What cannot be removed is left.
 
-    So is what is there after `most` folders: a plugin that still runs may make them for ever.
+    It stops after `max_folders` folders: a plugin that still runs could create new ones for ever.
     """
     try:
-        top = _opened(path, None)
+        top = _open_folder(path, None)
     except OSError:
         return
     try:
-        moved = seen = 0
-        while seen < most and (folders := _emptied(top)):
+        moved = removed = 0
+        while removed < max_folders and (folders := _remove_files(top)):
             for name in folders:
-                moved = _flattened(top, name, moved)
-            seen += len(folders)
+                moved = _flatten(top, name, moved)
+            removed += len(folders)
         os.rmdir(path)
     except OSError:
         pass
@@ -33,8 +34,8 @@ def rmtree(path: str, most: float = math.inf) -> None:
         os.close(top)
 
 
-def _emptied(folder: int) -> list[str]:
-    """Remove all but the folders in it; their names."""
+def _remove_files(folder: int) -> list[str]:
+    """Remove everything in a folder but its subfolders, and return their names."""
     folders = []
     for name in os.listdir(folder):
         if stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
@@ -44,11 +45,13 @@ def _emptied(folder: int) -> list[str]:
     return folders
 
 
-def _flattened(top: int, name: str, moved: int) -> int:
-    here = _opened(name, top)
+def _flatten(top: int, name: str, moved: int) -> int:
+    """Empty and remove a folder of `top`: its subfolders move up into `top`. Returns the last number used as
+    a name."""
+    here = _open_folder(name, top)
     try:
-        for below in _emptied(here):
-            os.close(_opened(below, here))
+        for below in _remove_files(here):
+            os.close(_open_folder(below, here))
             moved += 1
             while _exists(f".{moved}", top):
                 moved += 1
@@ -59,15 +62,15 @@ def _flattened(top: int, name: str, moved: int) -> int:
     return moved
 
 
-def _opened(name: str, folder: int | None) -> int:
-    """A folder, made accessible to its owner on the way."""
-    looked = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+def _open_folder(name: str, folder: int | None) -> int:
+    """Open a folder, after giving its owner access to it."""
+    path_fd = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
-        own = f"/proc/self/fd/{looked}"
-        os.chmod(own, 0o700)
-        return os.open(own, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        proc_path = f"/proc/self/fd/{path_fd}"
+        os.chmod(proc_path, 0o700)
+        return os.open(proc_path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     finally:
-        os.close(looked)
+        os.close(path_fd)
 
 
 def _exists(name: str, folder: int) -> bool:

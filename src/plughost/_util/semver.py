@@ -1,4 +1,4 @@
-"""Semantic versions, as https://semver.org has them."""
+"""Semantic versions (https://semver.org)."""
 
 from __future__ import annotations
 
@@ -13,4 +13,5 @@ _SEMVER = re.compile(
 
 
 def is_semantic(version: str) -> bool:
+    """Whether `version` is a semantic version, such as 1.2.3-rc.1."""
     return _SEMVER.fullmatch(version) is not None

@@ -1,4 +1,4 @@
-"""Where things go that do not last."""
+"""The folder for temporary files."""
 
 from __future__ import annotations
 
@@ -6,5 +6,6 @@ import os
 
 
 def shared_temp_dir() -> str:
-    """Not tempfile.gettempdir, which tries folders out with a file that a host killed then would leave."""
+    """The temporary folder: $TMPDIR or /tmp. Not tempfile.gettempdir, which creates a test file that a host
+    killed at that moment would leave behind."""
     return os.path.abspath(os.environ.get("TMPDIR") or "/tmp")

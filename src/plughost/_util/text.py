@@ -1,4 +1,4 @@
-"""What a plugin says, fit to be shown: a terminal must not obey it, and a line stays one line."""
+"""Safe text: makes text of plugins fit to be shown. Escapes control characters, and truncates long text."""
 
 from __future__ import annotations
 
@@ -12,28 +12,29 @@ _CONTINUED = bytes(range(0x80, 0xC0))
 _decoder = codecs.getincrementaldecoder("utf-8")
 
 
-WHOLE = 200
-"""Characters of a value that is told in a message."""
+MAX_VALUE = 200
+"""Limit in characters of a value in a message."""
 
 
 def truncate(value: object) -> str:
-    """A value in a message: all of it, or how long it is. In a part of it nobody would know a secret."""
-    told = repr(value)
-    return told if len(told) <= WHOLE else f"something of {len(told)} characters"
+    """A value for a message: all of it, or only its length. In a part of it, a secret could not be
+    recognised."""
+    shown = repr(value)
+    return shown if len(shown) <= MAX_VALUE else f"something of {len(shown)} characters"
 
 
-LONGEST_SAID = 16 << 10
-"""Characters of a plugin's own words for a failure: they are searched for secrets on the event loop."""
+MAX_ERROR_TEXT = 16 << 10
+"""Limit in characters of a plugin's own error message: it is searched for secrets on the event loop."""
 
 
-def bounded(said: str, longest: int = LONGEST_SAID) -> str:
-    """A plugin's own words in an error: all of them, or how many there are."""
-    return said if len(said) <= longest else f"something of {len(said)} characters"
+def bounded(text: str, longest: int = MAX_ERROR_TEXT) -> str:
+    """A plugin's own text for an error message: all of it, or only its length."""
+    return text if len(text) <= longest else f"something of {len(text)} characters"
 
 
 class TruncatedText(msgspec.Struct, frozen=True):
-    """The beginning of a text, or all of it. It is shown by `Hidden.head` only: where it was cut, a part of a
-    secret may be left, which looks like nothing that is known."""
+    """A text, or its beginning. Only `Redactor.redact_truncated` makes it fit to be shown: at the cut, a part
+    of a secret may be left, which no longer looks like the secret."""
 
     unhidden: str
     is_cut: bool = False
@@ -44,25 +45,27 @@ class TruncatedText(msgspec.Struct, frozen=True):
     __str__ = __repr__
 
 
-def head(said: str, longest: int) -> TruncatedText:
-    return TruncatedText(said[:longest], len(said) > longest)
+def head(text: str, longest: int) -> TruncatedText:
+    """The first `longest` characters of a text."""
+    return TruncatedText(text[:longest], len(text) > longest)
 
 
-def head_of_bytes(said: bytes | bytearray, longest: int) -> TruncatedText:
-    """Without half of a character where it is cut; what is not text is shown as escapes."""
-    if len(said) <= longest:
-        return TruncatedText(bytes(said).decode(errors="backslashreplace"))
-    return TruncatedText(_decoder("backslashreplace").decode(bytes(said[:longest])), is_cut=True)
+def head_of_bytes(text: bytes | bytearray, longest: int) -> TruncatedText:
+    """The beginning of bytes as text, without half of a character at the cut. Bytes that are not UTF-8 are
+    shown as escapes."""
+    if len(text) <= longest:
+        return TruncatedText(bytes(text).decode(errors="backslashreplace"))
+    return TruncatedText(_decoder("backslashreplace").decode(bytes(text[:longest])), is_cut=True)
 
 
 def excerpt(data: bytes) -> str:
-    """Bytes from the middle of a text, without the halves of characters at both ends."""
+    """Bytes from the middle of a text as text, without halves of characters at both ends."""
     return _decoder("backslashreplace").decode(data.lstrip(_CONTINUED))
 
 
 def escape_controls(text: str) -> str:
-    """Text on one line with nothing in it that a terminal obeys: controls, directions and whatever else is
-    not printable are shown as escapes."""
+    """The text on one line, safe for a terminal: control characters, text directions and everything else that
+    is not printable are escaped."""
     return text if text.isprintable() else "".join(map(_visible, text))
 
 
@@ -94,7 +97,7 @@ def _encodable(value: Any) -> Any:
 
 
 def escape_json_controls(document: bytes) -> bytes:
-    """JSON that means the same, on one line, with everything that is not printable as escapes."""
+    """The same JSON document on one line, with all characters that are not printable escaped."""
     if document.isascii() and document.decode().isprintable():
         return document
     try:
@@ -113,15 +116,15 @@ def _visible(character: str) -> str:
 
 
 class _JsonEscapes(dict[int, str]):
-    """By code point, found out once each."""
+    """Escapes by code point, computed once each."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
         self[code] = character if character.isprintable() else json.dumps(character)[1:-1]
-        if code == _DELETE:  # which json takes for printable
+        if code == _DELETE:  # json does not escape DEL
             self[code] = "\\u007f"
         return self[code]
 
 
 _DELETE = 0x7F
-_JSON_ESCAPES = _JsonEscapes({ord(space): " " for space in "\n\r\t"})  # these stand outside of strings only
+_JSON_ESCAPES = _JsonEscapes({ord(space): " " for space in "\n\r\t"})  # these occur outside of strings only

@@ -1,4 +1,4 @@
-"""Blocking work beside the event loop, never left running behind it."""
+"""in_thread: runs blocking work in a thread, and always waits for its end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ Result = TypeVar("Result")
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:
-    """A cancelled caller waits for the end all the same: the thread still uses the caller's descriptors."""
+    """Run `work` in a thread. If the caller is cancelled, it still waits for the end, because the thread uses
+    the caller's descriptors."""
     running = asyncio.get_running_loop().run_in_executor(None, work)
     cancelled: asyncio.CancelledError | None = None
     while not running.done():
@@ -19,6 +20,6 @@ async def in_thread(work: Callable[[], Result]) -> Result:
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
-        running.exception()  # looked at, so that nobody is told of it as forgotten
+        running.exception()  # retrieved, so that asyncio does not report it as never retrieved
         raise cancelled
     return running.result()

@@ -1,4 +1,4 @@
-"""What is due when: a heap of callbacks, under whatever clock."""
+"""A timer heap: callbacks in the order they are due, for any clock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class HeapTimer:
-    """One callback; cancelling forgets it."""
+    """A callback in the heap, which can be cancelled."""
 
     __slots__ = ("callback",)
 
@@ -20,7 +20,7 @@ class HeapTimer:
 
 
 class Timers:
-    """Callbacks in the order they fall due; those of the same moment in the order they were set."""
+    """The heap of timers; those of the same time run in the order they were added."""
 
     __slots__ = ("_heap", "_order")
 
@@ -29,21 +29,24 @@ class Timers:
         self._order = itertools.count()
 
     def add(self, when: float, callback: Callable[[], object]) -> HeapTimer:
+        """Add a callback at a time."""
         timer = HeapTimer(callback)
         heapq.heappush(self._heap, (when, next(self._order), timer))
         return timer
 
     def next_due(self) -> float | None:
-        """When the next callback falls due; None when there is none."""
+        """The time of the next timer; None when there is none."""
         while self._heap and self._heap[0][2].callback is None:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def all_due(self) -> list[float]:
+        """The times of all timers, in order."""
         return sorted(when for when, _, timer in self._heap if timer.callback is not None)
 
     def take(self, now: float) -> tuple[float, Callable[[], object]] | None:
-        """The next callback that is due by `now`, no longer in the heap."""
+        """Remove and return the next callback that is due at `now`, with its time; None when there is
+        none."""
         while self._heap and self._heap[0][0] <= now:
             when, _, timer = heapq.heappop(self._heap)
             if timer.callback is not None:

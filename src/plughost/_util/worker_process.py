@@ -1,4 +1,4 @@
-"""A child process for work on strangers' data that may take long: it can be killed, its host's loop cannot.
+"""A worker process for work on untrusted data that may take long: a process can be killed, a thread cannot.
 
 The worker is started with an empty environment, in `/`, with limits on memory, files and processes, and with
 no descriptor but its two pipes. It ends when its host does: the kernel kills it with the thread that started
@@ -21,9 +21,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-SIZES = struct.Struct(">II")
-MEMORY = 1 << 30
-"""Bytes of address space."""
+HEADER = struct.Struct(">II")
+MAX_MEMORY = 1 << 30
+"""Limit of the worker's address space in bytes."""
 _ROOT = str(Path(__file__).parents[2])
 _START = """
 import importlib, json, sys, types
@@ -33,12 +33,14 @@ for name in ("plughost", "plughost.contracts", "plughost.contracts.vai.contract"
     package.__path__ = [sys.path[0] + "/" + name.replace(".", "/")]
 importlib.import_module(sys.argv[2]).main(int(sys.argv[3]))
 """
-"""The packages on the way are not run: they would import all of the host."""
+"""The script of a worker. The `__init__` modules of the packages are not run: they would import all of the
+host."""
 Handler = Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes]]
 
 
 def start(module: str) -> subprocess.Popen[bytes]:
-    """Start a worker that runs `main` of a module of ours. OSError when there is no room for one."""
+    """Start a worker that runs `main` of a module of plughost. Raises OSError when there is no room for
+    one."""
     path = [_ROOT, *(each for each in sys.path if os.path.isabs(each) and each != _ROOT)]
     argv = [_interpreter(), "-ISE", "-c", _START, json.dumps(path), module, str(os.getpid())]
     return subprocess.Popen(
@@ -49,12 +51,13 @@ def start(module: str) -> subprocess.Popen[bytes]:
         bufsize=0,
         env={},
         cwd="/",
-        start_new_session=True,  # Ctrl-C is for its host
+        start_new_session=True,  # Ctrl-C is for the host only
     )
 
 
 def _interpreter() -> str:
-    """The one that runs this, also where its name leads through a folder that this user may not enter."""
+    """The path of the running interpreter, also if its name leads through a folder that this user may not
+    enter."""
     if sys.executable and os.access(sys.executable, os.X_OK):
         return sys.executable
     return "/proc/self/exe"
@@ -63,48 +66,51 @@ def _interpreter() -> str:
 def ask_once(
     module: str, head: dict[str, Any], body: bytes, seconds: float
 ) -> tuple[dict[str, Any], bytes] | None:
-    """The reply of a worker that is started for one request; None when there is none in time. Blocking."""
+    """Start a worker for one request and return its reply; None when there is none within `seconds`.
+    Blocking."""
     worker = start(module)
     try:
-        said, _ = worker.communicate(packed(head, body), timeout=seconds)
+        output, _ = worker.communicate(pack(head, body), timeout=seconds)
     except subprocess.TimeoutExpired:
         return None
     finally:
         worker.kill()
         worker.wait()
-    if len(said) < SIZES.size:
+    if len(output) < HEADER.size:
         return None
-    size, _ = SIZES.unpack_from(said)
-    told: dict[str, Any] = json.loads(said[SIZES.size : SIZES.size + size])
-    return told, said[SIZES.size + size :]
+    size, _ = HEADER.unpack_from(output)
+    reply_head: dict[str, Any] = json.loads(output[HEADER.size : HEADER.size + size])
+    return reply_head, output[HEADER.size + size :]
 
 
-def packed(head: dict[str, Any], body: bytes = b"") -> bytes:
+def pack(head: dict[str, Any], body: bytes = b"") -> bytes:
+    """Encode a request."""
     written = json.dumps(head).encode()
-    return SIZES.pack(len(written), len(body)) + written + body
+    return HEADER.pack(len(written), len(body)) + written + body
 
 
 def serve(handle: Handler, host: int) -> None:
-    """In the worker: answer requests until its host, of process id `host`, closes the pipe or dies."""
+    """The main loop of a worker: answer requests until the host, of process id `host`, closes the pipe or
+    dies."""
     _confine(host)
-    gc.disable()  # values of JSON lead nowhere back
-    given, taken = os.fdopen(0, "rb"), os.fdopen(1, "wb")
-    while len(sizes := given.read(SIZES.size)) == SIZES.size:
-        head_size, body_size = SIZES.unpack(sizes)
-        head, body = json.loads(_read(given, head_size)), _read(given, body_size)
+    gc.disable()  # JSON values have no reference cycles
+    requests, replies = os.fdopen(0, "rb"), os.fdopen(1, "wb")
+    while len(sizes := requests.read(HEADER.size)) == HEADER.size:
+        head_size, body_size = HEADER.unpack(sizes)
+        head, body = json.loads(_read(requests, head_size)), _read(requests, body_size)
         try:
-            told, reply = handle(head, body)
+            reply_head, reply = handle(head, body)
         except (MemoryError, RecursionError) as error:
-            told, reply = {"failed": type(error).__name__}, b""
+            reply_head, reply = {"failed": type(error).__name__}, b""
         del body
-        written = json.dumps(told, default=msgspec.to_builtins).encode()
-        taken.write(SIZES.pack(len(written), len(reply)) + written)
-        taken.write(reply)
-        taken.flush()
+        written = json.dumps(reply_head, default=msgspec.to_builtins).encode()
+        replies.write(HEADER.pack(len(written), len(reply)) + written)
+        replies.write(reply)
+        replies.flush()
 
 
-def _read(given: BinaryIO, size: int) -> bytes:
-    data = given.read(size)
+def _read(requests: BinaryIO, size: int) -> bytes:
+    data = requests.read(size)
     if len(data) < size:
         raise SystemExit(0)
     return data
@@ -116,7 +122,7 @@ def _confine(host: int) -> None:
     import signal
 
     for limit, most in (
-        (resource.RLIMIT_AS, MEMORY),
+        (resource.RLIMIT_AS, MAX_MEMORY),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_NPROC, 0),
@@ -127,5 +133,5 @@ def _confine(host: int) -> None:
         resource.setrlimit(limit, (allowed, allowed))
     set_death_signal = 1
     ctypes.CDLL(None).prctl(set_death_signal, signal.SIGKILL)
-    if os.getppid() != host:  # it died before it could be heard of
+    if os.getppid() != host:  # the host died before the signal was set
         raise SystemExit(0)

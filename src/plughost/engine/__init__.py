@@ -1,1 +1,2 @@
-"""One live instance of a plugin: its process, its channel, its peer, its supervisor. Names no contract."""
+"""The engine runs one instance of a plugin: its process, channel, peer and supervisor. It knows no
+contract."""

@@ -1,4 +1,4 @@
-"""What waits for its turn: calls, with the time that runs for them, and notifications."""
+"""Queues of a peer: calls that wait to be sent, with their deadlines, and held back notifications."""
 
 from __future__ import annotations
 
@@ -12,65 +12,68 @@ from plughost.wire.ledger import FOREVER
 
 
 class CallQueue(OrderedDict[int, PendingCall]):
-    """By number, in the order they came. An ordered one, for a plain dict is slow to lose its first."""
+    """The queue of calls that wait to be sent, by number and in order. It is an OrderedDict, because removing
+    the first entry of a plain dict is slow."""
 
-    __slots__ = ("_most",)
+    __slots__ = ("_limit",)
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         super().__init__()
-        self._most = most
+        self._limit = limit
 
     def join(self, pending: PendingCall) -> None:
-        if len(self) >= self._most:
+        """Add a call at the end; raises Overloaded when the queue is full."""
+        if len(self) >= self._limit:
             raise Overloaded(
                 f"{len(self)} calls are waiting already", hint="call less at a time, or raise max_waiting"
             )
         self[pending.number] = pending
 
     def first(self) -> PendingCall | None:
+        """The next call, which stays in the queue."""
         return next(iter(self.values()), None)
 
     def next(self, now: float) -> PendingCall | None:
-        """The one whose turn it is, out of the line; from now on its time runs."""
+        """Remove and return the next call that is not done; its timeout starts now, if it has not started."""
         while self:
             _, pending = self.popitem(last=False)
             if not pending.done():
-                _start_clock(pending, now)
+                _start_timeout(pending, now)
                 pending.params = pending.context = None
                 return pending
         return None
 
-    def start_clocks(self, turns: int, now: float) -> float:
-        """For those whose turn it is, time runs even when nothing can be written: the process is only
-        being started, or does not read. The earliest of their deadlines."""
-        theirs = list(itertools.islice(self.values(), max(turns, 0)))
-        for pending in theirs:
-            _start_clock(pending, now)
-        return min((pending.deadline for pending in theirs), default=FOREVER)
+    def start_timeouts(self, turns: int, now: float) -> float:
+        """Start the timeouts of the next `turns` calls. Their time runs even while nothing can be written,
+        because the process is still starting or does not read. Returns the earliest of their deadlines."""
+        next_calls = list(itertools.islice(self.values(), max(turns, 0)))
+        for pending in next_calls:
+            _start_timeout(pending, now)
+        return min((pending.deadline for pending in next_calls), default=FOREVER)
 
 
-def _start_clock(pending: PendingCall, now: float) -> None:
+def _start_timeout(pending: PendingCall, now: float) -> None:
     if pending.deadline == FOREVER and pending.timeout is not None:
         pending.deadline = now + pending.timeout
 
 
 class NotificationBacklog:
-    """Notifications for a process that is only being started, in their order among its calls."""
+    """Notifications held back for a process that is still starting, in their order among its calls."""
 
     __slots__ = ("_frames", "size")
 
     def __init__(self) -> None:
         self._frames: deque[tuple[int, bytes, bool]] = deque()
         self.size = 0
-        """In bytes."""
+        """Bytes of all frames."""
 
-    def add(self, following: int, frame: bytes, urgent: bool) -> None:
-        """`following` is the number of the next call to come."""
-        self._frames.append((following, frame, urgent))
+    def add(self, next_number: int, frame: bytes, urgent: bool) -> None:
+        """Hold back a frame; `next_number` is the number of the next call."""
+        self._frames.append((next_number, frame, urgent))
         self.size += len(frame)
 
     def before(self, number: int | None) -> Iterator[tuple[bytes, bool]]:
-        """Those that were there before the call `number`; all with None. They are no longer held."""
+        """Remove and return the frames that came before the call `number`; all of them with None."""
         while self._frames and (number is None or self._frames[0][0] <= number):
             _, frame, urgent = self._frames.popleft()
             self.size -= len(frame)

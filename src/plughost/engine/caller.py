@@ -1,4 +1,5 @@
-"""One process of a plugin, as the host's services know it."""
+"""Caller: the handle by which services know one process of a plugin; and Publication, a message on a
+topic."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from plughost.wire.framing import Framing
 
 
 class Publication:
-    """Something published on a topic. It becomes a frame once, however many it is delivered to."""
+    """A payload published on a topic. It is encoded once per kind of session, however many subscribers get
+    it."""
 
     __slots__ = ("frames", "payload", "topic")
 
@@ -19,17 +21,19 @@ class Publication:
         self.topic = topic
         self.payload = payload
         self.frames: dict[type[Session], bytes] = {}
-        """By the kind of session that it is told in."""
+        """The encoded frames by class of session."""
 
     def frame(self, session: Session, framing: Framing) -> bytes:
+        """Encode it for this kind of session, and remember the frame."""
         frame = self.frames[type(session)] = framing.encode(session.event(self.topic, self.payload))
         return frame
 
 
 class Caller:
-    """Who asks. It ends with its process, or when a new generation takes its place."""
+    """The process that makes a request, as services see it. It ends with its process, or when a new
+    generation replaces it."""
 
-    __slots__ = ("_ends", "_plugin", "deliver", "generation", "name", "warn")
+    __slots__ = ("_end_callbacks", "_plugin", "deliver", "generation", "name", "warn")
 
     def __init__(
         self,
@@ -39,40 +43,43 @@ class Caller:
         warn: Callable[[str], None],
     ) -> None:
         self.name = name
-        """The plugin's. Two processes of one plugin may be there while it is reloaded."""
+        """The name of the plugin. While it is reloaded, two processes may have it."""
         self.generation = generation
         self.deliver = deliver
-        """Tell it what was published; False when it is not there to hear it."""
+        """Send a publication to the process; False when it is not running."""
         self.warn = warn
-        """Tell the operator that something it sent was not used."""
+        """Report to the operator that something the process sent was dropped."""
         self._plugin: Callable[[], Any] = lambda: None
-        self._ends: list[Callable[[], None]] | None = []
+        self._end_callbacks: list[Callable[[], None]] | None = []
 
     @property
     def plugin(self) -> Any:
-        """The plugin itself; None when its host is no more."""
+        """The Plugin; None when its host has been garbage collected."""
         return self._plugin()
 
     @property
     def ended(self) -> bool:
-        return self._ends is None
+        """Whether the process has ended or was replaced."""
+        return self._end_callbacks is None
 
     def belongs_to(self, plugin: Any) -> None:
+        """Set `plugin`, by a weak reference."""
         self._plugin = weakref.ref(plugin)
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """When it ends; at once when it has."""
-        if self._ends is None:
+        """Call `callback` when it ends, or at once if it has ended."""
+        if self._end_callbacks is None:
             callback()
         else:
-            self._ends.append(callback)
+            self._end_callbacks.append(callback)
 
     def end(self) -> None:
-        ends, self._ends = self._ends, None
-        self.deliver = _unheard
-        for callback in ends or ():
+        """Run the callbacks of `on_end`; nothing is delivered any more."""
+        callbacks, self._end_callbacks = self._end_callbacks, None
+        self.deliver = _deliver_nothing
+        for callback in callbacks or ():
             callback()
 
 
-def _unheard(publication: Publication) -> bool:
+def _deliver_nothing(publication: Publication) -> bool:
     return False

@@ -1,8 +1,8 @@
-"""The bytes between us and a plugin, over two pipes.
+"""Channel: bytes to and from a plugin process, over two non-blocking pipes.
 
-Reading takes a bite a pass, so that no plugin holds the loop. What is urgent goes out at once, and what is
-asked to; everything else that is written in one pass of the loop leaves in one write. Frames wait whole: an
-urgent one is the next to begin, and none is ever cut by another.
+Each pass of the event loop reads a limited amount, so that no plugin holds the loop. Urgent frames, and those
+given to `write_now`, are written at once; all others of one pass of the loop are joined into one write.
+Frames are queued whole: an urgent frame is the next to begin, and no frame is ever cut by another.
 """
 
 from __future__ import annotations
@@ -15,26 +15,27 @@ from collections.abc import Callable
 from typing import Protocol
 
 CHUNK = 65536
-"""Larger reads cross malloc's mmap threshold and cost a map and an unmap each."""
+"""Bytes of one read. Larger reads cross malloc's mmap threshold and cost a map and an unmap each."""
 
 LARGE = 4 * CHUNK
-WIDE = 16 * CHUNK
-"""Bytes that a pipe holds while a frame goes through it whose rest is `LARGE`."""
-MOST_LEFT = 4 << 20
-"""More than a pipe may hold."""
-_NOTHING = memoryview(b"")
+"""Bytes left of a frame for which the pipe is widened."""
+WIDE_PIPE = 16 * CHUNK
+"""Capacity of a pipe in bytes while the rest of a large frame goes through it."""
+MAX_DRAIN = 4 << 20
+"""Bytes that are read from a pipe after the exit, at most: more than a pipe can hold."""
+_EMPTY = memoryview(b"")
 
 Send = Callable[[int, bytes | memoryview], int]
-"""`os.write`, or something that looks on while it writes."""
+"""`os.write`, or a wrapper of it such as a tap."""
 
 
 class Channel(Protocol):
-    """Bytes both ways; pipes, an in-memory duplex, a socket."""
+    """A byte stream in both directions: pipes, an in-memory duplex, a socket."""
 
     buffered: int
-    """Bytes written and not yet taken by the other side."""
-    bite: int
-    """Bytes read at a time, and so the longest that one plugin keeps the others waiting."""
+    """Bytes given to `write` that the pipe has not taken yet."""
+    read_size: int
+    """Bytes of one read: the smaller, the shorter one plugin keeps the others waiting."""
 
     def write(self, frame: bytes, *, urgent: bool = False) -> None: ...
 
@@ -58,15 +59,15 @@ class Channel(Protocol):
 
 
 class PipeChannel:
-    """The direct shape: non-blocking pipes watched by the loop, no transport, no thread.
+    """A Channel over two non-blocking pipes that the event loop watches, without asyncio's transports.
 
     Owns both descriptors. Starts paused: nothing is read before `resume`.
     """
 
     __slots__ = (
-        "_begun", "_closing", "_corked", "_frames", "_loop", "_narrow", "_on_broken", "_on_data", "_on_end",
-        "_on_room", "_on_unwatched", "_paused", "_read_fd", "_scheduled", "_send", "_urgent", "_waiting",
-        "_write_fd", "bite", "buffered",
+        "_closing", "_corked", "_frames", "_loop", "_on_broken", "_on_data", "_on_end", "_on_room",
+        "_on_watch_failed", "_original_pipe_size", "_partial_frame", "_paused", "_read_fd", "_scheduled",
+        "_send", "_urgent", "_watching_writable", "_write_fd", "buffered", "read_size",
     )  # fmt: skip
 
     def __init__(
@@ -79,10 +80,10 @@ class PipeChannel:
         on_end: Callable[[], None],
         on_broken: Callable[[OSError], None],
         on_room: Callable[[], None],
-        on_unwatched: Callable[[OSError], None] | None = None,
+        on_watch_failed: Callable[[OSError], None] | None = None,
         send: Send = os.write,
     ) -> None:
-        """`on_unwatched` is told when the loop cannot watch a pipe; without it `on_broken` is."""
+        """`on_watch_failed` is called when the loop cannot watch a pipe; default: `on_broken`."""
         self._loop = loop
         self._read_fd = read_fd
         self._write_fd = write_fd
@@ -90,41 +91,44 @@ class PipeChannel:
         self._on_end = on_end
         self._on_broken = on_broken
         self._on_room = on_room
-        self._on_unwatched = on_unwatched or on_broken
+        self._on_watch_failed = on_watch_failed or on_broken
         self._send = send
-        self._frames: deque[bytes] | None = None  # made at need: an idle plugin is small
+        self._frames: deque[bytes] | None = (
+            None  # created when needed, so that an idle plugin takes little memory
+        )
         self._urgent: deque[bytes] | None = None
-        self._begun = _NOTHING
+        self._partial_frame = _EMPTY
         self._scheduled = False
-        self._waiting = False
-        self._narrow = 0
-        """What a pipe that is wide now held before."""
+        self._watching_writable = False
+        self._original_pipe_size = 0
+        """The capacity of the pipe before it was widened; 0 when it is not."""
         self._closing = False
         self._corked = False
         self._paused = True
-        self.bite = CHUNK
+        self.read_size = CHUNK
         self.buffered = 0
 
     # Reading
 
     def pause(self) -> None:
-        """Read no more: the pipe fills up and the plugin waits."""
+        """Stop reading (backpressure): the pipe fills up and the plugin has to wait."""
         if not self._paused and self._read_fd >= 0:
             self._loop.remove_reader(self._read_fd)
         self._paused = True
 
     def resume(self) -> None:
+        """Start reading, or continue after `pause`."""
         if self._paused and self._read_fd >= 0:
             try:
                 self._loop.add_reader(self._read_fd, self._readable)
             except OSError as error:  # the user's epoll watches are used up
-                self._on_unwatched(error)
+                self._on_watch_failed(error)
                 return
         self._paused = False
 
     def _readable(self) -> None:
         try:
-            data = os.read(self._read_fd, self.bite)
+            data = os.read(self._read_fd, self.read_size)
         except BlockingIOError:
             return
         except OSError:
@@ -135,13 +139,13 @@ class PipeChannel:
             self._end()
 
     def drain(self) -> None:
-        """The other side is gone: take everything that is left, to its end."""
-        for _ in range(MOST_LEFT // CHUNK):  # more is written by somebody we do not know
+        """Read everything that is left in the pipe, after the process has ended."""
+        for _ in range(MAX_DRAIN // CHUNK):  # more comes from an unknown process that has the pipe
             if self._read_fd < 0:
                 return
             try:
                 data = os.read(self._read_fd, CHUNK)
-            except OSError:  # also: nothing now, though somebody we do not know still holds it open
+            except OSError:  # also: empty, though an unknown process holds it open
                 data = b""
             if data:
                 self._on_data(data)
@@ -164,16 +168,17 @@ class PipeChannel:
     # Writing
 
     def cork(self) -> None:
-        """Send nothing before `uncork`: what is written meanwhile leaves in one write."""
+        """Hold back all frames until `uncork`, which sends them in one write."""
         self._scheduled = self._corked = True
 
     def uncork(self) -> None:
+        """Send the frames held back since `cork`."""
         self._corked = False
-        if self._write_fd >= 0 and not self._waiting:
+        if self._write_fd >= 0 and not self._watching_writable:
             self._flush()
 
     def write_now(self, frame: bytes) -> None:
-        """Send a frame at once if nothing else waits."""
+        """Send a frame at once, if no other frames are queued."""
         if self.buffered or self._corked or self._write_fd < 0:
             self.write(frame)
             return
@@ -185,12 +190,13 @@ class PipeChannel:
             self._broken(error)
             return
         if written < len(frame):
-            self._begun = memoryview(frame)[written:]
-            self.buffered = len(self._begun)
-            self._wait_for_room()
+            self._partial_frame = memoryview(frame)[written:]
+            self.buffered = len(self._partial_frame)
+            self._watch_writable()
 
     def write(self, frame: bytes, *, urgent: bool = False) -> None:
-        """Send a frame with all others of this pass; or now, ahead of all that have not begun."""
+        """Queue a frame, to be sent with all others of this pass of the loop. An `urgent` one is sent now,
+        before all frames that have not begun."""
         if self._write_fd < 0:
             return
         if urgent:
@@ -202,16 +208,16 @@ class PipeChannel:
                 self._frames = deque()
             self._frames.append(frame)
         self.buffered += len(frame)
-        if self._waiting or self._corked:
+        if self._watching_writable or self._corked:
             return
-        if urgent:  # not after whatever else this pass of the loop has to do
+        if urgent:  # now, not after the other callbacks of this pass
             self._flush()
         elif not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._flush)
 
     def write_ahead(self, frame: bytes) -> None:
-        """Send a frame before all that have not begun, but after the urgent."""
+        """Queue a frame before all others that have not begun, but after urgent ones."""
         self.write(frame)
         if self._frames:
             self._frames.rotate(1)
@@ -228,108 +234,111 @@ class PipeChannel:
             except OSError as error:
                 self._broken(error)
                 return
-            if written == self.buffered:  # everything: no need to look at each frame
-                self._forget_frames()
+            if written == self.buffered:  # all frames are written: a shortcut
+                self._clear_frames()
                 break
-            self._taken(written)
+            self._remove_written(written)
             if written < len(data) and not self._widen():
-                self._wait_for_room()
+                self._watch_writable()
                 return
-        if self._waiting:
-            self._waiting = False
+        if self._watching_writable:
+            self._watching_writable = False
             self._loop.remove_writer(self._write_fd)
-        if self._narrow and _resized(self._write_fd, self._narrow):  # not while more is in it
-            self._narrow = 0
+        # Resizing fails while more bytes than that are in the pipe: then it is tried again later.
+        if self._original_pipe_size and _resize_pipe(self._write_fd, self._original_pipe_size):
+            self._original_pipe_size = 0
         if self._closing:
             self._close_write()
         else:
             self._on_room()
 
     def _next_batch(self) -> list[bytes | memoryview]:
-        """What is begun, then the urgent, then the rest: about one pipe's worth."""
-        batch: list[bytes | memoryview] = [self._begun] if self._begun else []
-        size = len(self._begun)
-        for lane in (self._urgent, self._frames):
-            for frame in lane or ():
+        """The next frames to write, about one pipe's capacity: the partial frame, then urgent ones, then the
+        rest."""
+        batch: list[bytes | memoryview] = [self._partial_frame] if self._partial_frame else []
+        size = len(self._partial_frame)
+        for queue in (self._urgent, self._frames):
+            for frame in queue or ():
                 if size >= CHUNK:
                     return batch
                 batch.append(frame)
                 size += len(frame)
         return batch
 
-    def _taken(self, written: int) -> None:
-        """Forget what the pipe took. Only a frame that was cut is begun; others may be overtaken."""
+    def _remove_written(self, written: int) -> None:
+        """Remove written bytes from the queues. A frame that was cut must be finished first; the others can
+        still be overtaken by an urgent one."""
         self.buffered -= written
-        if self._begun:
-            passed = min(written, len(self._begun))
-            self._begun = self._begun[passed:]
-            written -= passed
-        for lane in (self._urgent, self._frames):
-            while lane and written:
-                frame = lane.popleft()
+        if self._partial_frame:
+            done = min(written, len(self._partial_frame))
+            self._partial_frame = self._partial_frame[done:]
+            written -= done
+        for queue in (self._urgent, self._frames):
+            while queue and written:
+                frame = queue.popleft()
                 if written < len(frame):
-                    self._begun = memoryview(frame)[written:]
+                    self._partial_frame = memoryview(frame)[written:]
                 written -= min(written, len(frame))
 
     def _widen(self) -> bool:
-        """Whether a large frame that has begun finds more room from now on: what is urgent waits for its end,
-        and nothing that could be overtaken gets in between."""
-        if self._narrow or len(self._begun) < LARGE:
+        """Enlarge the pipe for the rest of a large frame; whether it was enlarged. Urgent frames have to wait
+        for the end of that frame, and no frame that they could overtake gets into the pipe by this."""
+        if self._original_pipe_size or len(self._partial_frame) < LARGE:
             return False
-        self._narrow = _widened(self._write_fd)
-        return self._narrow > 0
+        self._original_pipe_size = _widen_pipe(self._write_fd)
+        return self._original_pipe_size > 0
 
-    def _wait_for_room(self) -> None:
-        if not self._waiting:
-            self._waiting = True
+    def _watch_writable(self) -> None:
+        if not self._watching_writable:
+            self._watching_writable = True
             try:
                 self._loop.add_writer(self._write_fd, self._flush)
             except OSError as error:
-                self._on_unwatched(error)
+                self._on_watch_failed(error)
 
     def _broken(self, error: OSError) -> None:
         self._close_write()
         self._on_broken(error)
 
     def close_write(self) -> None:
-        """End the stream, after what is still to be sent."""
+        """Close the write end, after all queued frames are sent."""
         self._closing = True
         if not self.buffered:
             self._close_write()
 
     def _close_write(self) -> None:
         if self._write_fd >= 0:
-            if self._waiting and not self._loop.is_closed():
+            if self._watching_writable and not self._loop.is_closed():
                 self._loop.remove_writer(self._write_fd)
             os.close(self._write_fd)
         self._write_fd = -1
-        self._waiting = False
-        self._forget_frames()
+        self._watching_writable = False
+        self._clear_frames()
 
-    def _forget_frames(self) -> None:
-        for lane in (self._urgent, self._frames):
-            if lane:
-                lane.clear()
-        self._begun = _NOTHING
+    def _clear_frames(self) -> None:
+        for queue in (self._urgent, self._frames):
+            if queue:
+                queue.clear()
+        self._partial_frame = _EMPTY
         self.buffered = 0
 
     def close(self) -> None:
-        """Let go of both pipes now."""
+        """Close both pipes now."""
         self._close_write()
         self._close_read()
 
 
-def _widened(pipe: int) -> int:
-    """What it held before; 0 when it is as it was, because it is wide already or may not be."""
+def _widen_pipe(pipe: int) -> int:
+    """Enlarge a pipe: its capacity before; 0 when it was not changed."""
     try:
         before = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
-    except (OSError, AttributeError):  # no pipe, or not Linux
+    except (OSError, AttributeError):  # not a pipe, or not Linux
         return 0
-    return before if before < WIDE and _resized(pipe, WIDE) else 0
+    return before if before < WIDE_PIPE and _resize_pipe(pipe, WIDE_PIPE) else 0
 
 
-def _resized(pipe: int, size: int) -> bool:
-    """Whether it holds that much now: not less than what is in it, nor more than its user's pipes may."""
+def _resize_pipe(pipe: int, size: int) -> bool:
+    """Set the capacity of a pipe; False if more bytes are in it, or the user's limit for pipes is reached."""
     try:
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, size)
     except OSError:

@@ -1,4 +1,5 @@
-"""One timer for the earliest of many deadlines: a timer per call would cost more than the call."""
+"""DeadlineTimer: one timer for the earliest of many deadlines. A timer per call would cost more than the
+call."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from plughost.wire.ledger import FOREVER
 
 
 class DeadlineTimer:
-    """Calls `sweep` once the earliest deadline it was told of has come; it answers the next one."""
+    """Calls `sweep` at the earliest deadline that was set; `sweep` returns the next deadline."""
 
     __slots__ = ("_clock", "_sweep", "_timer", "when")
 
@@ -18,9 +19,10 @@ class DeadlineTimer:
         self._sweep = sweep
         self._timer: Timer | None = None
         self.when = FOREVER
-        """When it is due; whoever has an earlier deadline tells it with `by`."""
+        """The time at which the timer fires; FOREVER when it is not set."""
 
     def by(self, deadline: float) -> None:
+        """Fire at `deadline`, if that is earlier than the time set so far."""
         if deadline < self.when:
             self.cancel()
             self.when = deadline
@@ -32,6 +34,7 @@ class DeadlineTimer:
         self.by(self._sweep())
 
     def cancel(self) -> None:
+        """Unset the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

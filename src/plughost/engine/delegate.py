@@ -1,4 +1,4 @@
-"""What an instance asks of the plugin it belongs to."""
+"""InstanceDelegate: the callbacks of an instance to the plugin it belongs to."""
 
 from __future__ import annotations
 
@@ -17,35 +17,37 @@ if TYPE_CHECKING:
 
 
 class InstanceDelegate(Protocol):
-    hidden: Redactor
-    """What must not be shown of what its processes say."""
+    """The owner of an instance: prepares its launch, serves its requests and takes its output."""
+
+    redactor: Redactor
+    """Redacts secrets from everything that its processes say."""
 
     async def prepare(self) -> Launch:
-        """Make ready what a process needs before it can be launched; LaunchFailed when that fails."""
+        """Prepare the launch of a process, such as its sandbox; raises LaunchFailed when that fails."""
 
-    def retired(self, instance: Instance) -> None:
-        """It takes no more calls."""
+    def on_retired(self, instance: Instance) -> None:
+        """The instance takes no more calls."""
 
-    def gone(self, instance: Instance) -> None:
-        """Nothing of it is left."""
+    def on_gone(self, instance: Instance) -> None:
+        """The instance and all its processes have ended."""
 
-    def joined(self, caller: Caller) -> None:
-        """A process is there, and will talk as soon as it is ready."""
+    def on_started(self, caller: Caller) -> None:
+        """A process was started; its handshake is not done yet."""
 
     async def serve(self, caller: Caller, method: str, params: msgspec.Raw) -> Any:
-        """Answer what a process asks of the host; PluginError to refuse it."""
+        """Answer a request of a process to the host; raises PluginError to refuse it."""
 
     def on_notification(self, caller: Caller, notification: Notification) -> bool:
-        """Take what a process tells the host, in its order; False when that is of no concern here."""
+        """Handle a notification of a process, in order; False when no service handles it."""
 
-    def held_to_account(self) -> PluginError | None:
-        """Why the kernel has killed it, where its budget is the reason."""
+    def kill_reason(self) -> PluginError | None:
+        """Why the kernel killed the process, if it was over its memory limit; otherwise None."""
 
     def pinned(self) -> bool:
-        """Whether it must not be ended for being idle."""
+        """Whether the plugin must not be stopped for idleness."""
 
-    def overhear(self, caller: Caller, lines: list[str]) -> None:
-        """Take what a process wrote to its stderr."""
+    def on_stderr(self, caller: Caller, lines: list[str]) -> None:
+        """Take lines that a process wrote to its stderr."""
 
-    def refused(self, caller: Caller, records: list[bytes]) -> None:
-        """Take what its watcher says that it was not given."""
+    def on_denials(self, caller: Caller, records: list[bytes]) -> None:
+        """Take denial records: what the sandbox's watcher saw refused to a process."""

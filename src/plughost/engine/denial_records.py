@@ -1,13 +1,14 @@
-"""What a confined plugin was refused, as its watcher tells it (`launcher/watch.h`): bytes into records."""
+"""Decoder of denial records: what a sandboxed plugin was refused, as its watcher writes it
+(`launcher/watch.h`)."""
 
 from __future__ import annotations
 
-LONGEST = 4096
-"""Bytes of a record: its kind and a path."""
+MAX_RECORD = 4096
+"""Limit of a record in bytes: its kind and a path."""
 
 
 class DenialRecords:
-    """A push decoder. What is too long to be a record is left out, and so are empty ones."""
+    """A push decoder from bytes to records that end with NUL. Empty and overlong records are left out."""
 
     __slots__ = ("_rest", "_skipping")
 
@@ -16,10 +17,10 @@ class DenialRecords:
         self._skipping = False
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The records that are whole by now, without the NUL at their end."""
-        *whole, rest = (self._rest + data).split(b"\0")
-        if whole and self._skipping:
-            whole[0] = b""
-        self._skipping = len(rest) > LONGEST or (self._skipping and not whole)
+        """Take bytes; the records that they complete, without the NUL."""
+        *complete, rest = (self._rest + data).split(b"\0")
+        if complete and self._skipping:
+            complete[0] = b""
+        self._skipping = len(rest) > MAX_RECORD or (self._skipping and not complete)
         self._rest = b"" if self._skipping else rest
-        return [record for record in whole if 1 < len(record) <= LONGEST]
+        return [record for record in complete if 1 < len(record) <= MAX_RECORD]

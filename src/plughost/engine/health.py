@@ -1,8 +1,8 @@
-"""Looks after the health of a running plugin: asks at intervals, and notices when no answer comes.
+"""HealthCheck: asks a running plugin at intervals whether it is well, and fails it when no answer comes.
 
-A plugin that does one thing after another answers behind the calls it was given before. So the time to
-answer starts when the last of those is answered or should have been, also when its caller has gone: a busy
-plugin is not sick, and a hung one is found.
+A plugin that works on one call at a time answers the health request after all earlier calls. So the time to
+answer starts when the last of those is answered or its deadline has passed, also when its caller has gone: a
+busy plugin is not unhealthy, and a hung one is found.
 """
 
 from __future__ import annotations
@@ -22,72 +22,85 @@ from plughost.wire.ledger import FOREVER
 
 
 class HealthCheck:
-    """From the start of a process to its end. Uses the instance's one `due`, which nothing else does then."""
+    """The health checks of one process from its start to its end. Uses the instance's only timer, which
+    nothing else uses meanwhile."""
 
-    __slots__ = ("_busy_until", "_clock", "_due", "_ended", "_health", "_peer", "_session", "_sick", "_since")
+    __slots__ = (
+        "_busy_until",
+        "_clock",
+        "_ended",
+        "_health",
+        "_last_request",
+        "_on_unhealthy",
+        "_peer",
+        "_session",
+        "_timer",
+    )
 
     def __init__(
         self,
         health: HealthPolicy,
         session: Session,
         peer: Peer,
-        due: OneShotTimer,
+        timer: OneShotTimer,
         clock: Clock,
-        sick: Callable[[PluginError], None],
+        on_unhealthy: Callable[[PluginError], None],
     ) -> None:
         self._health = health
         self._session = session
         self._peer = peer
-        self._due = due
+        self._timer = timer
         self._clock = clock
-        self._sick = sick
+        self._on_unhealthy = on_unhealthy
         self._ended = False
-        self._since = clock.time()
-        """When it was asked last."""
-        self._busy_until = self._since
-        """With what nobody waited for any more when it was asked."""
-        self._rest()
+        self._last_request = clock.time()
+        """When the last health request was sent."""
+        self._busy_until = self._last_request
+        """Until when it may be busy with calls that were abandoned before the last health request."""
+        self._schedule_next()
 
     def end(self) -> None:
-        """Whatever comes now is no concern any more."""
+        """Stop checking."""
         self._ended = True
 
-    def _rest(self) -> None:
-        self._due.at(max(self._since + self._health.interval, self._clock.time()), self._ask)
+    def _schedule_next(self) -> None:
+        self._timer.at(
+            max(self._last_request + self._health.interval, self._clock.time()), self._send_request
+        )
 
-    def _ask(self) -> None:
-        self._since = self._clock.time()
-        asked = self._session.health_request()
-        if asked is None:
-            return  # nothing more to learn than its exit would tell
-        ahead = {call: call.deadline for call in self._peer.in_flight_calls()}
+    def _send_request(self) -> None:
+        self._last_request = self._clock.time()
+        request = self._session.health_request()
+        if request is None:
+            return  # this contract has no health request: to run is to be well
+        earlier_calls = {call: call.deadline for call in self._peer.in_flight_calls()}
         self._busy_until = self._peer.busy_until()
-        probe = self._peer.ask_now(*asked, timeout=FOREVER)
+        probe = self._peer.ask_now(*request, timeout=FOREVER)
         if probe is None:
-            self._rest()
+            self._schedule_next()
             return
         probe.add_done_callback(self._answered)
 
         def settled(call: asyncio.Future[Any]) -> None:
-            """An answer, or its deadline. A call that was withdrawn still keeps the plugin busy."""
+            """An earlier call was answered, or timed out. A withdrawn call still keeps the plugin busy."""
             if not call.cancelled() and isinstance(call, PendingCall):
-                ahead[call] = min(ahead[call], self._clock.time())
+                earlier_calls[call] = min(earlier_calls[call], self._clock.time())
                 if not (self._ended or probe.done()):
-                    self._wait(probe, ahead)
+                    self._set_deadline(probe, earlier_calls)
 
-        for call in ahead:
+        for call in earlier_calls:
             call.add_done_callback(settled)
-        self._wait(probe, ahead)
+        self._set_deadline(probe, earlier_calls)
 
-    def _wait(self, probe: PendingCall, ahead: dict[PendingCall, float]) -> None:
-        begins = max([self._busy_until, *ahead.values()])
-        if begins < FOREVER:
+    def _set_deadline(self, probe: PendingCall, earlier_calls: dict[PendingCall, float]) -> None:
+        start = max([self._busy_until, *earlier_calls.values()])
+        if start < FOREVER:
             within = self._health.within
-            told = f"it did not answer {probe.method!r} within {within:g} s"
-            self._due.at(begins + within, lambda: self._sick(Timeout(told)))
+            message = f"it did not answer {probe.method!r} within {within:g} s"
+            self._timer.at(start + within, lambda: self._on_unhealthy(Timeout(message)))
 
     def _answered(self, probe: asyncio.Future[Any]) -> None:
         if probe.cancelled() or probe.exception() is not None or self._ended:
-            return  # its process has ended, which others deal with
+            return  # the process has ended, which the instance handles
         self._session.on_health_response(probe.result())
-        self._rest()
+        self._schedule_next()

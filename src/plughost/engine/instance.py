@@ -1,4 +1,4 @@
-"""One process with one state machine: carries out what the supervisor's table decides."""
+"""Instance: one plugin process at a time, with its state machine. Carries out the supervisor's decisions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from plughost.engine.launcher.launch import Launch
 from plughost.engine.peer import Peer
 from plughost.engine.pending_call import PendingCall
 from plughost.engine.policy import LifecyclePolicy
-from plughost.engine.process import KILL_PATIENCE, Process
+from plughost.engine.process import KILL_TIMEOUT, Process
 from plughost.engine.reporter import Reporter, describe_exit
 from plughost.engine.session import Session
 from plughost.engine.supervisor import State, Supervisor, SupervisorAction, SupervisorEvent
@@ -40,49 +40,25 @@ from plughost.errors import (
 from plughost.events import EventHub, Exited, Linted, Notified, Spawned, StateChanged
 from plughost.wire.messages import NOTHING, Notification, Response
 
-EXIT_NOTICE = 2.0
-"""A plugin whose pipe closed has so long to show its exit status before it is ended."""
-_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
-"""Also as a shell, or bubblewrap, tells it of its child."""
+EXIT_STATUS_TIMEOUT = 2.0
+"""Seconds between a closed pipe and the kill: an exit status that arrives by then tells more."""
+_KILLED_STATUSES = (-signal.SIGKILL, 128 + signal.SIGKILL)
+"""Exit statuses of a process killed by SIGKILL: its own, and as a shell or bubblewrap reports its child's."""
 
-OVER = (State.QUARANTINED, State.STOPPED)
+ENDED_STATES = (State.QUARANTINED, State.STOPPED)
 
 Submit = Callable[[str, Any, float | None, Mapping[str, str] | None, bool], PendingCall]
 
 
 class Instance:
-    """A plugin that may run, runs, or has run. All of it happens in callbacks of the event loop."""
+    """One instance of a plugin over its life: starts its process, restarts it, stops it. Everything happens
+    in callbacks of the event loop."""
 
     __slots__ = (
-        "_caller",
-        "_cause",
-        "_channel",
-        "_checkup",
-        "_clock",
-        "_due",
-        "_executed",
-        "_farewell",
-        "_gone",
-        "_held",
-        "_home",
-        "_launch",
-        "_loop",
-        "_peer",
-        "_policy",
-        "_preparing",
-        "_process",
-        "_processes",
-        "_refusal",
-        "_session",
-        "_settling",
-        "_sign",
-        "_stdout_ended",
-        "_supervisor",
-        "_tapping",
-        "_witness",
-        "generation",
-        "name",
-        "submit",
+        "_caller", "_cause", "_channel", "_clock", "_delegate", "_end_waiter", "_executed", "_health_check",
+        "_launch", "_loop", "_one_shot_answer", "_peer", "_pipe_closed", "_policy", "_preparing",
+        "_process", "_processes", "_refusal", "_reporter", "_session", "_shutdown_call", "_start_waiter",
+        "_stdout_ended", "_supervisor", "_tapping", "_timer", "generation", "name", "submit",
     )  # fmt: skip
 
     def __init__(
@@ -95,12 +71,12 @@ class Instance:
         *,
         clock: Clock,
         events: EventHub,
-        home: InstanceDelegate,
+        delegate: InstanceDelegate,
         processes: dict[Process, PipeChannel],
         tapping: Tapping | None = None,
     ) -> None:
-        """`processes` is where everything that runs is known, for a host that is dropped unclosed. Without a
-        `launch`, nothing is prepared yet: each start tries that first.
+        """`processes` holds all running processes of the host, for a host that is dropped unclosed. If
+        `launch` is None, the sandbox could not be prepared yet: each start tries that first.
         """
         self.name = name
         self.generation = generation
@@ -108,32 +84,33 @@ class Instance:
         self._policy = policy
         self._session = session
         self._clock = clock
-        self._home = home
+        self._delegate = delegate
         self._processes = processes
         self._tapping = tapping
         self._loop = asyncio.get_running_loop()
         self._supervisor = Supervisor(policy)
-        self._witness = Reporter(name, generation, session, events, clock, home.hidden)
-        self._peer = Peer(session, policy, self, clock, self._loop, home.serve)
+        self._reporter = Reporter(name, generation, session, events, clock, delegate.redactor)
+        self._peer = Peer(session, policy, self, clock, self._loop, delegate.serve)
         self.submit: Submit = self._peer.submit
-        """File a call; its future holds the answer or the error. Replaced once it takes no more calls."""
+        """Submit a call: a future of its response. It is replaced by a function that raises, once the
+        instance takes no more calls."""
         self._process: Process | None = None
         self._preparing: asyncio.Task[None] | None = None
         self._caller: Caller | None = None
         self._channel: PipeChannel | None = None
         self._executed = False
-        self._sign: Crashed | None = None
+        self._pipe_closed: Crashed | None = None
         self._stdout_ended = False
         self._cause: PluginError | None = None
-        self._held: tuple[PendingCall, Response] | None = None
-        self._farewell: PendingCall | None = None
+        self._one_shot_answer: tuple[PendingCall, Response] | None = None
+        self._shutdown_call: PendingCall | None = None
         self._refusal: PluginError | None = None
-        self._due = OneShotTimer(clock, self._loop)
-        self._checkup: HealthCheck | None = None
-        self._settling: asyncio.Future[None] | None = None
-        self._gone: asyncio.Future[None] | None = None
+        self._timer = OneShotTimer(clock, self._loop)
+        self._health_check: HealthCheck | None = None
+        self._start_waiter: asyncio.Future[None] | None = None
+        self._end_waiter: asyncio.Future[None] | None = None
 
-    # What the outside asks
+    # Interface for the plugin
 
     @property
     def state(self) -> State:
@@ -141,17 +118,17 @@ class Instance:
 
     @property
     def pid(self) -> int | None:
-        """The launcher's process id."""
+        """The process id of the launcher."""
         return self._process.pid if self._process is not None else None
 
     @property
     def held_by(self) -> str:
-        """What makes sure that no descendant survives: pidns or subreaper; empty while not running."""
+        """How descendants of the process are ended with it: pidns or subreaper; empty while not running."""
         return self._process.mode if self._process is not None else ""
 
     @property
     def confined_by(self) -> tuple[str, ...]:
-        """What was put around the plugin, as its launcher reported it; empty while not running."""
+        """The sandbox mechanisms of the process, as its launcher reported them; empty while not running."""
         return self._process.confined_by if self._process is not None else ()
 
     @property
@@ -164,16 +141,17 @@ class Instance:
 
     @property
     def stopping(self) -> int:
-        """How many cancelled calls it still owes an answer to. Meanwhile it takes no further one."""
+        """How many cancelled calls the process has not answered yet. Until then no further call is sent to
+        it."""
         return len(self._peer.stopping)
 
     @property
     def accepting_calls(self) -> bool:
-        return self._supervisor.state not in OVER and not self._peer.stopping
+        return self._supervisor.state not in ENDED_STATES and not self._peer.stopping
 
     @property
     def dropped(self) -> int:
-        """How many things the plugin sent that were not used."""
+        """How many messages of the plugin were dropped."""
         return self._peer.dropped
 
     @property
@@ -191,56 +169,57 @@ class Instance:
 
     def failure(self, pending: PendingCall, answer: Response) -> PluginError:
         """The plugin's own error in an answer, as an exception."""
-        return self._witness.error(self._session.to_exception(pending.method, answer))
+        return self._reporter.error(self._session.to_exception(pending.method, answer))
 
     def garbled(self, error: Malformed) -> PluginError:
-        """A result that was JSON, but is no value."""
-        return self._witness.error(error)
+        """The error of a result that cannot be decoded as the type that was asked for."""
+        return self._reporter.error(error)
 
     def withdraw(self, pending: PendingCall, reason: str) -> None:
-        """The caller has gone. With one process per call, so has the reason for the process."""
+        """Cancel a call whose caller has gone. With one process per call, the process is killed, too."""
         self._peer.withdraw(pending, reason)
         if self._policy.one_shot:
-            self._held = None
-            self._doom(Stopped("its caller has gone"))
+            self._one_shot_answer = None
+            self._fail(Stopped("its caller has gone"))
 
     def notify(self, method: str, params: Any, *, urgent: bool = False) -> bool:
-        """Tell the plugin something; False when it is not running."""
+        """Send a notification; False when the process is not running."""
         return self._peer.notify(method, params, urgent=urgent)
 
     def start(self) -> None:
-        """Start now, without a call."""
+        """Start the process without a call."""
         self._step(SupervisorEvent.WANTED)
 
     def drain(self, successor: Instance | None) -> None:
-        """Take no more calls, finish those in flight within the grace, then end."""
+        """Take no more calls, finish those in flight within the grace period, then end. Waiting calls move to
+        `successor`."""
         waiting = self._peer.take_waiting()
         self._peer.pause_calls()
         if successor is not None:
             successor._peer.take_over(waiting)
         self._step(SupervisorEvent.DRAIN)
         if self.state is State.DRAINING:
-            self._due.after(self._policy.grace, self.stop)
+            self._timer.after(self._policy.grace, self.stop)
             self.on_settled()
 
     def stop(self) -> None:
-        """End it gracefully; open calls fail first."""
-        self._turn_away(Stopped, "the host has stopped it")
-        held, self._held = self._held, None
+        """Stop gracefully. Open calls fail first."""
+        self._reject_calls(Stopped, "the host has stopped it")
+        held, self._one_shot_answer = self._one_shot_answer, None
         for pending in [
             *self._peer.take_waiting(),
             *self._peer.in_flight_calls(),
             *((held[0],) if held else ()),
         ]:
-            if pending is not self._farewell:
+            if pending is not self._shutdown_call:
                 pending.fail(
-                    self._witness.error(Stopped(f"it was stopped before it answered {pending.method!r}"))
+                    self._reporter.error(Stopped(f"it was stopped before it answered {pending.method!r}"))
                 )
                 self._peer.withdraw(pending)
         self._step(SupervisorEvent.STOP)
 
     def kill(self) -> None:
-        """End it by force, now."""
+        """Kill the process now."""
         self.stop()
         if self._process is not None:
             self._kill()
@@ -248,26 +227,26 @@ class Instance:
     async def wait_ready(self) -> None:
         """Wait until it is ready, or raise why it is not."""
         while self.state in (State.SPAWNING, State.BACKOFF):
-            if self._settling is None:
-                self._settling = self._loop.create_future()
-            await asyncio.shield(self._settling)
+            if self._start_waiter is None:
+                self._start_waiter = self._loop.create_future()
+            await asyncio.shield(self._start_waiter)
         if self.state is not State.RUNNING:
             raise (self._refusal or self._cause or Stopped("it did not start", plugin=self.name)).copy()
 
-    def _wake_settled(self) -> None:
-        if self._settling is not None and not self._settling.done():
-            self._settling.set_result(None)
-        self._settling = None
+    def _wake_start_waiter(self) -> None:
+        if self._start_waiter is not None and not self._start_waiter.done():
+            self._start_waiter.set_result(None)
+        self._start_waiter = None
 
     async def gone(self) -> None:
-        """Wait until nothing of it is left."""
+        """Wait until the instance has ended with all its processes."""
         if self.state is State.STOPPED:
             return
-        if self._gone is None:
-            self._gone = self._loop.create_future()
-        await asyncio.shield(self._gone)
+        if self._end_waiter is None:
+            self._end_waiter = self._loop.create_future()
+        await asyncio.shield(self._end_waiter)
 
-    # The table
+    # Actions of the supervisor's table
 
     def _step(self, event: SupervisorEvent, why: str = "") -> None:
         old = self._supervisor.state
@@ -275,72 +254,72 @@ class Instance:
         new = self._supervisor.state
         if new is old:
             return
-        self._witness.tell(StateChanged, old=old.value, new=new.value, why=why or event.value)
-        self._end_checkup()
+        self._reporter.emit(StateChanged, old=old.value, new=new.value, why=why or event.value)
+        self._end_health_check()
         if new in (State.DRAINING, State.SHUTTING_DOWN, State.STOPPED):
-            self._retire()
+            self._stop_taking_calls()
         if action is SupervisorAction.START:
             self._start()
         elif action is SupervisorAction.OPEN:
-            self._open()
+            self._open_calls()
         elif action is SupervisorAction.DELAY:
-            self._due.after(self._supervisor.delay, lambda: self._step(SupervisorEvent.DELAY_OVER))
+            self._timer.after(self._supervisor.delay, lambda: self._step(SupervisorEvent.DELAY_OVER))
         elif action is SupervisorAction.REFUSE:
-            self._refuse()
+            self._fail_waiting()
         elif action is SupervisorAction.CLOSE:
             self._close()
         elif action is SupervisorAction.KILL:
             self._kill()
         elif action is SupervisorAction.END:
             self._end()
-        self._wake_settled()
+        self._wake_start_waiter()
 
     def _start(self) -> None:
         self._cause = None
         self._executed = False
-        self._sign = None
+        self._pipe_closed = None
         self._stdout_ended = False
         if self._launch is None:
             self._preparing = self._loop.create_task(self._prepare())
         else:
-            self._attempt(self._launch)
+            self._launch_process(self._launch)
 
     async def _prepare(self) -> None:
         try:
             with as_launch_failure("cannot prepare it"):
-                self._launch = await self._home.prepare()
+                self._launch = await self._delegate.prepare()
         except PluginError as error:
             self._cause = error
         self._preparing = None
         if self._launch is None or self._cause is not None or self.state is not State.SPAWNING:
             self._on_exit()
         else:
-            self._attempt(self._launch)
+            self._launch_process(self._launch)
 
-    def _attempt(self, launch: Launch) -> None:
-        """Whatever goes wrong while it is launched is a failure of this instance, and of nobody else."""
+    def _launch_process(self, launch: Launch) -> None:
+        """Launch the process. Whatever goes wrong fails this instance only."""
         try:
             with as_launch_failure("cannot start it"):
                 self._spawn(launch)
         except PluginError as error:
             if self._process is not None:
-                self._doom(error)
+                self._fail(error)
                 return
-            # Not from inside the caller's own call: every failure arrives the same way.
+            # Not inside the caller's `submit`: every failure arrives through the pending call.
             self._cause = error
             self._loop.call_soon(self._on_exit)
 
     def _spawn(self, launch: Launch) -> None:
         untapped = self._peer.feed, os.write
-        on_data, send = untapped if self._tapping is None else self._tapping.ends(self._peer.feed)
+        on_data, send = untapped if self._tapping is None else self._tapping.wrap(self._peer.feed)
         self._process = Process(
             launch,
             self._loop,
             self._on_executed,
             self._on_exit,
             self._on_stderr,
-            self._on_refused,
-            self._home.hidden,
+            self._on_denials,
+            self._delegate.redactor,
         )
         self._channel = PipeChannel(
             self._loop,
@@ -350,41 +329,41 @@ class Instance:
             on_end=self._on_stdout_end,
             on_broken=self._on_stdin_broken,
             on_room=self._peer.on_room,
-            on_unwatched=self._on_unwatched,
+            on_watch_failed=self._on_watch_failed,
             send=send,
         )
         self._processes[self._process] = self._channel
-        self._witness.last_words = self._process.stderr
+        self._reporter.stderr_tail = self._process.stderr
         self._caller = Caller(self.name, self.generation, self._peer.deliver, self._warn)
         self._peer.expect_process()
-        self._home.joined(self._caller)
+        self._delegate.on_started(self._caller)
         if self._policy.launch_timeout is not None:
             limit = self._policy.launch_timeout
-            self._due.after(
-                limit, lambda: self._doom(LaunchFailed(f"it was not executed within {limit:g} s"))
+            self._timer.after(
+                limit, lambda: self._fail(LaunchFailed(f"it was not executed within {limit:g} s"))
             )
-        self._witness.tell(Spawned, pid=self._process.pid)
+        self._reporter.emit(Spawned, pid=self._process.pid)
 
-    def _open(self) -> None:
-        self._rest()
+    def _open_calls(self) -> None:
+        self._schedule_idle_work()
         for lint in self._session.lints:
-            self._witness.tell(Linted, what=lint)
+            self._reporter.emit(Linted, what=lint)
         self._peer.open()
 
-    def _retire(self) -> None:
-        """Nobody publishes to it any more, and nobody calls it."""
+    def _stop_taking_calls(self) -> None:
+        """No calls and no publications from now on."""
         if self._caller is not None:
             self._caller.end()
-        self._home.retired(self)
+        self._delegate.on_retired(self)
 
-    def _refuse(self) -> None:
-        """It failed for good, or could not be executed: nobody waits any longer."""
+    def _fail_waiting(self) -> None:
+        """Fail the waiting calls: the plugin failed for good, or could not be executed."""
         cause = self._cause or Crashed("it ended")
         for pending in self._peer.take_waiting():
             pending.fail(cause.copy())
         if self.state is State.QUARANTINED:
             self._peer.close()
-            refusal = self._turn_away(
+            refusal = self._reject_calls(
                 Quarantined,
                 f"it has failed and is not started again; the failure was: {cause.message}",
                 hint=f"{cause.hint}; then reload it" if cause.hint else "fix what failed, then reload it",
@@ -393,41 +372,41 @@ class Instance:
             )
             refusal.__cause__ = cause
 
-    def _turn_away(self, kind: type[PluginError], message: str, **context: Any) -> PluginError:
-        """No further call is taken; each is told the same, the first reason there was."""
+    def _reject_calls(self, kind: type[PluginError], message: str, **context: Any) -> PluginError:
+        """Make `submit` raise from now on. If this is called twice, the first reason stays."""
         if self._refusal is None:
-            self._refusal = self._witness.error(kind(message, **context))
+            self._refusal = self._reporter.error(kind(message, **context))
             self.submit = self._refuse_call
         return self._refusal
 
     def _close(self) -> None:
-        """Say goodbye, close stdin, wait, then end it by force."""
+        """Shut down: send the shutdown request, close stdin, wait for the grace period, then kill."""
         times = self._policy.shutdown(unresponsive=self._peer.unresponsive)
-        self._due.after(times.before_term, lambda: self._lose_patience(times.after_term))
-        goodbye = self._session.shutdown_request()
-        if goodbye is None:
+        self._timer.after(times.before_term, lambda: self._on_grace_over(times.after_term))
+        request = self._session.shutdown_request()
+        if request is None:
             self._close_stdin()
             return
-        self._farewell = self._peer.ask_now(*goodbye, timeout=times.before_term)
-        if self._farewell is None:
+        self._shutdown_call = self._peer.ask_now(*request, timeout=times.before_term)
+        if self._shutdown_call is None:
             self._close_stdin()
         else:
-            self._farewell.add_done_callback(lambda _: self._close_stdin())
+            self._shutdown_call.add_done_callback(lambda _: self._close_stdin())
 
     def _close_stdin(self) -> None:
-        if self._farewell is not None and not self._farewell.cancelled():
-            self._farewell.exception()  # an error reply is a reply
+        if self._shutdown_call is not None and not self._shutdown_call.cancelled():
+            self._shutdown_call.exception()  # an error response is a response
         self._peer.pause_calls()
         self._peer.send_shutdown()
         if self._channel is not None:
             self._channel.close_write()
 
-    def _lose_patience(self, after_term: float) -> None:
-        if self._held is not None:
-            self._doom(Crashed(f"it did not end within {self._policy.grace:g} s after its answer"))
+    def _on_grace_over(self, after_term: float) -> None:
+        if self._one_shot_answer is not None:
+            self._fail(Crashed(f"it did not end within {self._policy.grace:g} s after its answer"))
         elif after_term > 0 and self._process is not None:
             self._process.ask_to_end()
-            self._due.after(after_term, self._kill)
+            self._timer.after(after_term, self._kill)
         else:
             self._kill()
 
@@ -437,47 +416,47 @@ class Instance:
             return
         process.kill()
 
-        def insist() -> None:
+        def kill_launcher() -> None:
             process.kill_launcher()
-            self._due.soon(KILL_PATIENCE, self._on_exit)  # it is given up
+            self._timer.soon(KILL_TIMEOUT, self._on_exit)  # the exit is no longer waited for
 
-        self._due.soon(KILL_PATIENCE, insist)
+        self._timer.soon(KILL_TIMEOUT, kill_launcher)
 
     def _end(self) -> None:
-        self._due.cancel()
+        self._timer.cancel()
         self._peer.close()
-        refusal = self._turn_away(Stopped, "the host has stopped it")
+        refusal = self._reject_calls(Stopped, "the host has stopped it")
         for pending in self._peer.take_waiting():
             pending.fail((self._cause or refusal).copy())
-        self._home.gone(self)
-        if self._gone is not None and not self._gone.done():
-            self._gone.set_result(None)
+        self._delegate.on_gone(self)
+        if self._end_waiter is not None and not self._end_waiter.done():
+            self._end_waiter.set_result(None)
 
-    # What the process does
+    # Callbacks of the process and the channel
 
     def _on_executed(self, failure: LaunchFailed | None) -> None:
         if self._cause is not None or self.state is not State.SPAWNING:
             return
         if failure is not None:
-            self._cause = failure  # the launcher ends by itself
+            self._cause = failure  # the launcher exits by itself
             return
         self._executed = True
         limit = self._policy.ready_timeout
         if limit is not None:
-            self._due.after(limit, lambda: self._doom(Timeout(f"no handshake within {limit:g} s")))
+            self._timer.after(limit, lambda: self._fail(Timeout(f"no handshake within {limit:g} s")))
         else:
-            self._due.cancel()
+            self._timer.cancel()
         assert self._channel is not None
         assert self._caller is not None
         self._peer.attach(self._channel, self._caller)
 
     def _on_stderr(self, lines: list[str]) -> None:
         if self._caller is not None:
-            self._home.overhear(self._caller, lines)
+            self._delegate.on_stderr(self._caller, lines)
 
-    def _on_refused(self, records: list[bytes]) -> None:
+    def _on_denials(self, records: list[bytes]) -> None:
         if self._caller is not None:
-            self._home.refused(self._caller, records)
+            self._delegate.on_denials(self._caller, records)
 
     def _on_stdout_end(self) -> None:
         self._stdout_ended = True
@@ -487,50 +466,50 @@ class Instance:
     def _on_stdin_broken(self, error: OSError) -> None:
         self._await_exit(f"it does not read its stdin any more ({error.strerror})")
 
-    def _on_unwatched(self, error: OSError) -> None:
-        """The loop cannot watch its pipes: no answer could be read, and no call written."""
+    def _on_watch_failed(self, error: OSError) -> None:
+        """The event loop cannot watch the pipes: nothing could be read or written."""
         failure = launch_failure("the host cannot watch its pipes", error)
         if error.errno == errno.ENOSPC:
             failure.hint = NO_WATCHES
-        self._doom(failure)
+        self._fail(failure)
 
-    def _await_exit(self, sign: str) -> None:
-        """A pipe has closed: most likely it is about to exit, and its status tells more than the sign."""
+    def _await_exit(self, reason: str) -> None:
+        """A pipe was closed: the process is most likely about to exit, and its exit status tells more."""
         if (
-            self._sign is not None
-            or self._held is not None
+            self._pipe_closed is not None
+            or self._one_shot_answer is not None
             or self._process is None
             or not self._process.alive
         ):
             return
         if self.state is not State.SHUTTING_DOWN:
-            self._sign = unexplained = Crashed(sign)
-            self._end_checkup()
-            self._due.soon(EXIT_NOTICE, lambda: self._doom(unexplained))
+            self._pipe_closed = unexplained = Crashed(reason)
+            self._end_health_check()
+            self._timer.soon(EXIT_STATUS_TIMEOUT, lambda: self._fail(unexplained))
 
-    def _doom(self, cause: PluginError) -> None:
-        """The process cannot be used any more: end it; callers learn `cause` once it is gone."""
+    def _fail(self, cause: PluginError) -> None:
+        """Kill a process that cannot be used any more. Its calls fail with `cause` once it is gone."""
         if self._cause is None:
             self._cause = cause
-        self._end_checkup()
+        self._end_health_check()
         self._peer.mute()
         self._kill()
 
     def _on_exit(self) -> None:
-        """Everything of this process is gone, or had its time to go."""
-        self._due.cancel()
+        """The process and its descendants have ended, or did not end in time: fail its calls, and step on."""
+        self._timer.cancel()
         process, self._process = self._process, None
         status: int | None = None
-        self._peer.last_words()
+        self._peer.start_final_read()
         if process is not None:
             if self._channel is not None:
                 self._channel.drain()
             status = process.exit_status
-        if self._cause is self._sign and status not in (None, -signal.SIGKILL):
-            self._cause = None  # it had exited by itself, only nobody had heard of it yet
-        if self._cause is None and status in _KILLED:
-            self._cause = self._home.held_to_account()
-        cause = self._witness.error(self._cause or Crashed(describe_exit(status)))
+        if self._cause is self._pipe_closed and status not in (None, -signal.SIGKILL):
+            self._cause = None  # it had exited by itself before it was killed
+        if self._cause is None and status in _KILLED_STATUSES:
+            self._cause = self._delegate.kill_reason()
+        cause = self._reporter.error(self._cause or Crashed(describe_exit(status)))
         cause.exit_status = status if self._executed else None
         if self._channel is not None:
             self._channel.close()
@@ -538,11 +517,11 @@ class Instance:
         if process is not None:
             self._processes.pop(process, None)
             process.release()
-        hopeless = isinstance(cause, HandshakeFailed) and cause.final
-        event = self._supervisor.judge(self._clock.time(), executed=self._executed, hopeless=hopeless)
-        self._witness.rest_of_drops()
+        is_final = isinstance(cause, HandshakeFailed) and cause.final
+        event = self._supervisor.classify_exit(self._clock.time(), executed=self._executed, final=is_final)
+        self._reporter.emit_drop_count()
         if process is not None:
-            self._witness.tell(
+            self._reporter.emit(
                 Exited,
                 expected=self.state in (State.SHUTTING_DOWN, State.DRAINING),
                 exit_status=status,
@@ -551,14 +530,14 @@ class Instance:
         if self._caller is not None:
             self._caller.end()
             self._caller = None
-        self._settle_all(cause, status)
-        self._witness.last_words = None
+        self._resolve_all(cause, status)
+        self._reporter.stderr_tail = None
         self._cause = cause
         self._step(event, why=cause.message)
 
-    def _settle_all(self, cause: PluginError, status: int | None) -> None:
-        held, self._held = self._held, None
-        taken_along = self._peer.detach()
+    def _resolve_all(self, cause: PluginError, status: int | None) -> None:
+        held, self._one_shot_answer = self._one_shot_answer, None
+        lost = self._peer.detach()
         if held is not None:
             pending, answer = held
             if answer.error is not NOTHING or (self._cause is None and status == 0):
@@ -568,14 +547,14 @@ class Instance:
                 pending.fail(cause)
             else:
                 pending.fail(self._crashed_after_answer(cause, status))
-        for pending in taken_along:
+        for pending in lost:
             pending.fail(cause.copy())
 
     def _crashed_after_answer(self, cause: PluginError, status: int | None) -> PluginError:
         message = f"{describe_exit(status)} after its answer"
-        return self._witness.error(Crashed(message, exit_status=status, stderr_tail=cause.stderr_tail))
+        return self._reporter.error(Crashed(message, exit_status=status, stderr_tail=cause.stderr_tail))
 
-    # What the conversation does
+    # Callbacks of the peer (`Owner`)
 
     def on_wanted(self) -> None:
         self._step(SupervisorEvent.WANTED)
@@ -585,8 +564,8 @@ class Instance:
             self._step(SupervisorEvent.READY)
 
     def on_answer(self, pending: PendingCall, answer: Response) -> None:
-        """One process per call: the answer counts once the process has ended as it should."""
-        self._held = (pending, answer)
+        """One process per call: its answer counts once the process has exited with code 0."""
+        self._one_shot_answer = (pending, answer)
         self._peer.keep_waiting(pending)
         if answer.error is not NOTHING:
             self._kill()
@@ -594,31 +573,31 @@ class Instance:
             self._step(SupervisorEvent.FINISHED)
 
     def on_timeout(self, pending: PendingCall) -> None:
-        error = self._witness.error(Timeout(f"no answer to {pending.method!r} within {pending.timeout:g} s"))
+        error = self._reporter.error(Timeout(f"no answer to {pending.method!r} within {pending.timeout:g} s"))
         if self.state is State.BACKOFF and self._cause is not None:
             error.message += f"; it waits to be started again after a failure: {self._cause.message}"
         if not self._policy.one_shot or self._process is None:
             pending.fail(error)
             return
-        self._held = (pending, Response(pending.number))
-        self._doom(error)
+        self._one_shot_answer = (pending, Response(pending.number))
+        self._fail(error)
 
     def on_excess(self, pending: PendingCall, why: str) -> None:
-        pending.fail(self._witness.error(Overloaded(f"{why} before its answer to {pending.method!r}")))
+        pending.fail(self._reporter.error(Overloaded(f"{why} before its answer to {pending.method!r}")))
         self._peer.withdraw(pending, "budget_exceeded")
 
     def on_stopping(self, until: float | None) -> None:
-        if self.state is not State.RUNNING or self._sign is not None or self._cause is not None:
-            return  # it is about to end anyway
+        if self.state is not State.RUNNING or self._pipe_closed is not None or self._cause is not None:
+            return  # the process is about to end anyway
         if until is None:
-            self._rest()
+            self._schedule_idle_work()
         else:
-            self._end_checkup()
-            self._due.at(until, self._end_unstoppable)
+            self._end_health_check()
+            self._timer.at(until, self._on_cancel_grace_over)
 
-    def _end_unstoppable(self) -> None:
+    def _on_cancel_grace_over(self) -> None:
         grace = self._policy.cancel_grace
-        self._doom(
+        self._fail(
             CollateralFailure(
                 f"it was ended with all its calls: one had not stopped {grace:g} s after it was told to",
                 hint="let it answer a cancelled call at once, or call it with fewer at a time",
@@ -631,49 +610,49 @@ class Instance:
 
     def on_fatal(self, error: PluginError) -> None:
         if not self._stdout_ended:
-            self._doom(error)
+            self._fail(error)
         elif self._cause is None:
-            self._cause = error  # it is about to exit, with a status that is worth telling
+            self._cause = error  # it is about to exit, and its exit status will be in the error
 
     def on_malformed(self, pending: PendingCall, error: Malformed) -> None:
-        pending.fail(self._witness.error(error))
+        pending.fail(self._reporter.error(error))
 
     def on_dropped(self, what: str, head: bytes) -> None:
-        self._witness.dropped(what, head)
+        self._reporter.dropped(what, head)
 
     def on_notification(self, notification: Notification) -> None:
-        if self._caller is not None and self._home.on_notification(self._caller, notification):
+        if self._caller is not None and self._delegate.on_notification(self._caller, notification):
             return
-        self._witness.tell(Notified, method=notification.method, params=notification.params)
+        self._reporter.emit(Notified, method=notification.method, params=notification.params)
 
     def _warn(self, what: str) -> None:
         self.on_dropped(what, b"")
 
-    # Small things
+    # Health checks and idleness
 
-    def _rest(self) -> None:
-        """Running, with nothing due but, perhaps, a look at its health or the end of its idle time."""
-        self._due.cancel()
+    def _schedule_idle_work(self) -> None:
+        """While it is running: start health checks, or else the idle timer."""
+        self._timer.cancel()
         if self._policy.health is not None:
-            self._checkup = HealthCheck(
-                self._policy.health, self._session, self._peer, self._due, self._clock, self._doom
+            self._health_check = HealthCheck(
+                self._policy.health, self._session, self._peer, self._timer, self._clock, self._fail
             )
         elif self._policy.idle_reap is not None:
-            self._due.at(self._peer.last_frame + self._policy.idle_reap, self._idle)
+            self._timer.at(self._peer.last_frame + self._policy.idle_reap, self._on_idle_timer)
 
-    def _end_checkup(self) -> None:
-        if self._checkup is not None:
-            self._checkup.end()
-            self._checkup = None
+    def _end_health_check(self) -> None:
+        if self._health_check is not None:
+            self._health_check.end()
+            self._health_check = None
 
-    def _idle(self) -> None:
+    def _on_idle_timer(self) -> None:
         assert self._policy.idle_reap is not None
         idle_for = self._clock.time() - self._peer.last_frame
         if self.state is not State.RUNNING:
             return
-        if idle_for >= self._policy.idle_reap and not (self._peer.busy or self._home.pinned()):
+        if idle_for >= self._policy.idle_reap and not (self._peer.busy or self._delegate.pinned()):
             self._step(SupervisorEvent.IDLE)
-        elif self._peer.busy or self._home.pinned():
-            self._due.after(self._policy.idle_reap, self._idle)
+        elif self._peer.busy or self._delegate.pinned():
+            self._timer.after(self._policy.idle_reap, self._on_idle_timer)
         else:
-            self._rest()
+            self._schedule_idle_work()

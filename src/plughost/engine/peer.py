@@ -1,7 +1,8 @@
-"""Calls as futures over the ledger, in both directions, on whatever channel is attached.
+"""Peer: the conversation with a plugin. Sends calls as futures, matches responses, serves the plugin's
+requests.
 
-The peer outlives processes: calls that wait for their turn stay when a process ends, calls that were
-written to it do not. Time is kept by one sweeper, never by a timer per call.
+The peer outlives processes: calls that wait to be sent stay when a process ends, calls that were written to
+it do not. One timer watches the deadlines of all calls; a timer per call would cost too much.
 """
 
 from __future__ import annotations
@@ -28,61 +29,63 @@ from plughost.wire.framing import HEAD, Frame, FrameError, Frames, FrameTooLarge
 from plughost.wire.ledger import FOREVER, Ledger, expire, next_deadline
 from plughost.wire.messages import ABSENT, Notification, Progress, Request, Response, Unusable, encode
 
-MANY = 16
-SMALL_BITE = 512
-"""A plugin that sends many unasked messages at once is read in small bites: its neighbours wait less."""
+FLOOD_FRAMES = 16
+"""Frames in one read, other than responses, that count as a flood."""
+SMALL_READ = 512
+"""Bytes of one read from a plugin that floods the host with messages, so that the others wait less."""
 DEADLINE_EXCEEDED = "deadline_exceeded"
-_NONE: dict[int, float] = {}
+_NO_CALLS: dict[int, float] = {}
 HIGH_WATER = 256 * 1024
-"""With so many bytes unread by the plugin, further calls wait their turn."""
+"""Bytes that the plugin has not read; with more, further calls wait."""
 
 
 class Owner(Protocol):
-    """Who decides what the peer only sees."""
+    """The callbacks of a peer to its instance, which makes the decisions."""
 
     def on_wanted(self) -> None:
-        """A call waits and nothing is running."""
+        """A call waits and no process is running."""
 
     def on_ready(self) -> None:
         """The handshake is done."""
 
     def on_answer(self, pending: PendingCall, answer: Response) -> None:
-        """The answer to a call came in (one-shot policies only: others are settled at once)."""
+        """A call was answered (one-shot policies only: with others the peer resolves the call at once)."""
 
     def on_timeout(self, pending: PendingCall) -> None:
-        """A call's time is over."""
+        """The deadline of a call has passed."""
 
     def on_excess(self, pending: PendingCall, why: str) -> None:
-        """A call has said more than it may before its answer."""
+        """A call has sent more progress events than it may."""
 
     def on_stopping(self, until: float | None) -> None:
-        """By then it must have answered the first of the calls that it was told to stop; None when it has
-        answered all of them."""
+        """The plugin must answer the first of its cancelled calls until this time; None when it has answered
+        all of them."""
 
     def on_settled(self) -> None:
-        """A call has left the ledger while nothing else waits."""
+        """A call is done, no other is open, and no further one is sent."""
 
     def on_fatal(self, error: PluginError) -> None:
-        """The conversation cannot go on."""
+        """The conversation cannot continue: the process must be killed."""
 
     def on_malformed(self, pending: PendingCall, error: Malformed) -> None:
-        """Something unusable came while a call was open."""
+        """The plugin sent something malformed, and this call fails for it."""
 
     def on_dropped(self, what: str, head: bytes) -> None:
-        """Something the plugin sent was not used."""
+        """The peer dropped something that the plugin sent."""
 
     def on_notification(self, notification: Notification) -> None: ...
 
 
 class Peer:
-    """The other side of one instance's conversation."""
+    """The conversation of one instance with its current process: calls in flight, waiting calls, deadlines,
+    cancellations, notifications and requests of the plugin."""
 
     __slots__ = (
-        "_abandoned", "_bucket", "_call_timeout", "_caller", "_channel", "_deaf", "_ending", "_framing",
-        "_held", "_ledger", "_loop", "_max_buffered", "_max_in_flight", "_one_shot", "_open", "_owner",
-        "_policy", "_said", "_serve", "_serving", "_session", "_small_bites", "_sweeper", "_time",
-        "_timeout_from_write", "_waiting", "_warn", "_watches_idleness", "dropped", "last_frame", "stopping",
-        "unresponsive",
+        "_abandoned", "_backlog", "_call_timeout", "_caller", "_channel", "_deadline_timer", "_final_read",
+        "_framing", "_ledger", "_loop", "_max_buffered", "_max_in_flight", "_muted", "_notification_limit",
+        "_one_shot", "_open", "_owner", "_policy", "_progress_events", "_request_server", "_serve",
+        "_session", "_small_reads", "_time", "_timeout_from_write", "_tracks_idleness", "_waiting",
+        "_warn_on_output", "dropped", "last_frame", "stopping", "unresponsive",
     )  # fmt: skip
 
     def __init__(
@@ -96,44 +99,46 @@ class Peer:
     ) -> None:
         self._session = session
         self._policy = policy
-        # What every call asks of the policy, one step nearer.
+        # Settings that every call needs, copied to save an attribute lookup.
         self._max_in_flight = policy.max_in_flight
         self._call_timeout = policy.call_timeout
         self._max_buffered = policy.max_buffered
         self._timeout_from_write = policy.timeout_from_write
         self._one_shot = policy.one_shot
-        self._watches_idleness = policy.idle_reap is not None
+        self._tracks_idleness = policy.idle_reap is not None
         self._owner = owner
         self._time = clock.time
         self._loop = loop
         self._serve = serve
-        self._serving: RequestServer | None = None  # made at need
-        self._bucket = None if policy.max_told is None else TokenBucket(policy.max_told, clock.time)
+        self._request_server: RequestServer | None = None  # created when needed
+        self._notification_limit = (
+            None if policy.max_told is None else TokenBucket(policy.max_told, clock.time)
+        )
         self._framing = session.framing()
         self._ledger: Ledger[PendingCall] = Ledger(session.first_id)
-        self._waiting: CallQueue | None = None  # made at need
-        self._held: NotificationBacklog | None = None  # while it is being started
-        self._said: list[tuple[PendingCall, msgspec.Raw]] | None = None
-        """What open calls have said in this read; None when nothing."""
-        self.stopping: dict[int, float] = _NONE
-        """Calls that nobody waits for and that it was told to stop: until when it must answer them. Meanwhile
-        no further one is written."""
-        self._abandoned: dict[int, float] = _NONE
-        """Calls that nobody waits for and that it may still be busy with: until when."""
+        self._waiting: CallQueue | None = None  # created when needed
+        self._backlog: NotificationBacklog | None = None  # only while a process is being started
+        self._progress_events: list[tuple[PendingCall, msgspec.Raw]] | None = None
+        """Progress events of open calls in this read; None when there are none."""
+        self.stopping: dict[int, float] = _NO_CALLS
+        """Deadlines of cancelled calls, by number: until then the plugin must answer them. Meanwhile no
+        further call is sent."""
+        self._abandoned: dict[int, float] = _NO_CALLS
+        """Deadlines of abandoned calls that the plugin may still be working on, by number."""
         self.unresponsive = False
-        """It owes an answer that nobody waits for any more, and has answered nothing since."""
+        """Whether the plugin has not answered an abandoned call, and nothing else since."""
         self._caller: Caller | None = None
         self._channel: Channel | None = None
         self._open = False
-        self._deaf = False
-        self._ending = False
-        self._small_bites = False
-        self._warn = False
-        self._sweeper = DeadlineTimer(clock, self._sweep)
+        self._muted = False
+        self._final_read = False
+        self._small_reads = False
+        self._warn_on_output = False
+        self._deadline_timer = DeadlineTimer(clock, self._expire_calls)
         self.dropped = 0
         self.last_frame = clock.time()
 
-    # What goes out
+    # Outgoing
 
     @property
     def in_flight(self) -> int:
@@ -144,21 +149,23 @@ class Peer:
         return len(self._waiting or ())
 
     def in_flight_calls(self) -> list[PendingCall]:
-        """The calls that were written and wait for their answers."""
+        """The calls that were sent and are not answered yet."""
         return list(self._ledger.values())
 
     def busy_until(self) -> float:
-        """By when it should have done all that it was given and that nobody waits for any more."""
+        """The latest deadline of all abandoned calls: until then the plugin may be busy."""
         now = self._time()
-        self._abandoned = {number: until for number, until in self._abandoned.items() if until > now} or _NONE
+        self._abandoned = {
+            number: until for number, until in self._abandoned.items() if until > now
+        } or _NO_CALLS
         return max(self._abandoned.values(), default=now)
 
     @property
     def busy(self) -> bool:
-        return bool(self._ledger or self._waiting or self._serving)
+        return bool(self._ledger or self._waiting or self._request_server)
 
     def first_waiting(self) -> str | None:
-        """The method of the call whose turn is next."""
+        """The method of the next waiting call."""
         first = self._waiting.first() if self._waiting else None
         return first.method if first is not None else None
 
@@ -170,7 +177,8 @@ class Peer:
         context: Mapping[str, str] | None,
         priority: bool = False,
     ) -> PendingCall:
-        """File a call: written at once if it may be, else when its turn comes; `priority` jumps the queue."""
+        """Submit a call. It is sent at once if there is room, else it waits in the queue; `priority` goes
+        first."""
         number = self._ledger.mint()
         try:
             frame = self._framing.encode(self._session.call(number, method, params, context))
@@ -189,10 +197,10 @@ class Peer:
         else:
             if starts_at_write:
                 pending.deadline = FOREVER
-            # As it is now: the caller may change its params while they wait.
+            # Encoded now: the caller may change its params while the call waits.
             pending.params = params if params is ABSENT else msgspec.Raw(encode(params))
             pending.context = context
-            self._wait(pending)
+            self._enqueue(pending)
         return pending
 
     def _has_room(self, priority: bool = False) -> bool:
@@ -206,8 +214,8 @@ class Peer:
     def _send(self, pending: PendingCall, now: float, priority: bool = False) -> None:
         ledger = self._ledger
         ledger[pending.number] = pending
-        if pending.deadline < self._sweeper.when:
-            self._sweeper.by(pending.deadline)
+        if pending.deadline < self._deadline_timer.when:
+            self._deadline_timer.by(pending.deadline)
         self.last_frame = now
         channel = self._channel
         assert channel is not None
@@ -219,80 +227,83 @@ class Peer:
             channel.write(pending.frame)
         pending.frame = b""
 
-    def _wait(self, pending: PendingCall) -> None:
+    def _enqueue(self, pending: PendingCall) -> None:
         if self._waiting is None:
             self._waiting = CallQueue(self._policy.max_waiting)
         self._waiting.join(pending)
-        self._sweeper.by(pending.deadline)
-        self._start_clocks()
+        self._deadline_timer.by(pending.deadline)
+        self._start_timeouts()
         if not self._open:
             self._owner.on_wanted()
 
-    def _start_clocks(self) -> None:
+    def _start_timeouts(self) -> None:
         if self._waiting:
             turns = self._max_in_flight - len(self._ledger)
-            self._sweeper.by(self._waiting.start_clocks(turns, self._time()))
+            self._deadline_timer.by(self._waiting.start_timeouts(turns, self._time()))
 
     def pump(self) -> None:
-        """Let waiting calls through as far as there is room."""
+        """Send waiting calls as long as there is room."""
         while self._waiting and self._open and self._has_room():
             now = self._time()
             pending = self._waiting.next(now)
             if pending is not None:
-                if self._held is not None:
-                    self._release(self._held.before(pending.number))
+                if self._backlog is not None:
+                    self._write_backlog(self._backlog.before(pending.number))
                 self._send(pending, now)
 
     def on_room(self) -> None:
-        """What was written has left."""
-        if self._serving is not None:
-            self._serving.on_room()
+        """The channel has written all its frames: continue with waiting calls and requests."""
+        if self._request_server is not None:
+            self._request_server.on_room()
         if self._waiting:
             self.pump()
 
     def notify(self, method: str, params: Any, *, urgent: bool = False) -> bool:
-        """Send a notification; False when nobody is there to hear it."""
-        if not self._open and self._held is None:
+        """Send a notification; False when no process is there."""
+        if not self._open and self._backlog is None:
             return False
         try:
             frame = self._framing.encode(self._session.notify(method, params))
         except (FrameTooLarge, TypeError, ValueError, RecursionError) as error:
             raise InvalidSpec(f"{method!r} cannot be told: {error}") from error
-        return self._tell(frame, urgent)
+        return self._write_notification(frame, urgent)
 
     def deliver(self, publication: Publication) -> bool:
-        """Tell what was published; False when nobody is there to hear it."""
-        if not self._open and self._held is None:
+        """Send a publication; False when no process is there."""
+        if not self._open and self._backlog is None:
             return False
         frame = publication.frames.get(self._session.__class__)
         if frame is None:
             frame = publication.frame(self._session, self._framing)
-        return self._tell(frame, urgent=False)
+        return self._write_notification(frame, urgent=False)
 
-    def _tell(self, frame: bytes, urgent: bool) -> bool:
-        channel, held = self._channel, self._held
-        unheard = (channel.buffered if channel is not None else 0) + (held.size if held is not None else 0)
-        if unheard + len(frame) > self._max_buffered:
-            self._owner.on_fatal(Overloaded(f"it left {unheard} bytes unread, more than max_buffered allows"))
+    def _write_notification(self, frame: bytes, urgent: bool) -> bool:
+        channel, backlog = self._channel, self._backlog
+        unread = (channel.buffered if channel is not None else 0) + (
+            backlog.size if backlog is not None else 0
+        )
+        if unread + len(frame) > self._max_buffered:
+            self._owner.on_fatal(Overloaded(f"it left {unread} bytes unread, more than max_buffered allows"))
             return False
         self.last_frame = self._time()
-        if held is not None:
-            held.add(self._ledger.following, frame, urgent)
+        if backlog is not None:
+            backlog.add(self._ledger.following, frame, urgent)
         elif channel is not None:
             channel.write(frame, urgent=urgent)
         return True
 
     def expect_process(self) -> None:
-        """A process is being started: what it is told until it is ready waits for that."""
-        self._held = NotificationBacklog()
+        """A process is being started: hold back notifications until it is ready."""
+        self._backlog = NotificationBacklog()
 
-    def _release(self, held: Iterable[tuple[bytes, bool]]) -> None:
+    def _write_backlog(self, backlog: Iterable[tuple[bytes, bool]]) -> None:
         assert self._channel is not None
-        for frame, urgent in held:
+        for frame, urgent in backlog:
             self._channel.write(frame, urgent=urgent)
 
     def ask_now(self, method: str, params: Any, timeout: float) -> PendingCall | None:
-        """A call of the session's own, past every queue; None when nobody is there to hear it."""
+        """Send a call of the session's own, such as a health request, past all queues; None when no process
+        is ready."""
         if not self._session.ready or self._channel is None:
             return None
         number = self._ledger.mint()
@@ -304,51 +315,51 @@ class Peer:
         return pending
 
     def keep_waiting(self, pending: PendingCall) -> None:
-        """Its answer is here, but its time still runs."""
+        """Put an answered one-shot call back into the ledger: its deadline still applies."""
         self._ledger[pending.number] = pending
 
     def withdraw(self, pending: PendingCall, reason: str | None = None) -> None:
-        """The caller no longer wants the answer; if one comes, it is dropped as late. With a `reason` the
-        plugin is told to stop, where its contract has a word for that."""
+        """Cancel a call: an answer that still comes is dropped as late. With a `reason` the plugin gets a
+        cancel message, if its contract has one."""
         number = pending.number
         if self._ledger.get(number) is pending:
             del self._ledger[number]
             if self._policy.health is not None:
-                if self._abandoned is _NONE:
+                if self._abandoned is _NO_CALLS:
                     self._abandoned = {}
                 self._abandoned[number] = pending.deadline
             if reason is not None:
                 self.unresponsive = True
-                self._tell_to_stop(number, reason)
+                self._send_cancel(number, reason)
         elif self._waiting and self._waiting.get(number) is pending:
             del self._waiting[number]
-        self._after_settling()
+        self._after_call_done()
 
-    def _tell_to_stop(self, number: int, reason: str) -> None:
+    def _send_cancel(self, number: int, reason: str) -> None:
         message = self._session.cancel(number, reason)
         if message is None or self._channel is None:
             return
         self._channel.write(self._framing.encode(message))
-        if self.stopping is _NONE:
+        if self.stopping is _NO_CALLS:
             self.stopping = {}
         self.stopping[number] = self._time() + self._policy.cancel_grace
-        self._max_in_flight = 0  # what else is called waits, until it is known whether the process lives on
-        self._owner.on_stopping(self._first_to_stop())
+        self._max_in_flight = 0  # other calls wait until it is clear whether the process survives
+        self._owner.on_stopping(self._first_cancel_deadline())
 
-    def _first_to_stop(self) -> float:
-        return next(iter(self.stopping.values()))  # all have the same grace, so the oldest is due first
+    def _first_cancel_deadline(self) -> float:
+        return next(iter(self.stopping.values()))  # the oldest: all have the same grace period
 
-    def _has_stopped(self, number: int) -> None:
+    def _on_cancel_answered(self, number: int) -> None:
         del self.stopping[number]
         if self.stopping:
-            self._owner.on_stopping(self._first_to_stop())
+            self._owner.on_stopping(self._first_cancel_deadline())
         else:
-            self.stopping = _NONE
+            self.stopping = _NO_CALLS
             self._max_in_flight = self._policy.max_in_flight
             self._owner.on_stopping(None)
 
     def send_shutdown(self) -> None:
-        """The last words to it, before its stdin closes."""
+        """Send the shutdown messages, before stdin is closed."""
         if self._session.ready and self._channel is not None:
             for message in self._session.shutdown_messages():
                 self._channel.write(self._framing.encode(message))
@@ -356,11 +367,11 @@ class Peer:
     # Attaching and detaching
 
     def attach(self, channel: Channel, caller: Caller) -> None:
-        """A new process: start its conversation."""
+        """Start the conversation with a new process."""
         self._channel = channel
         self._caller = caller
         self._framing = self._session.framing()
-        self._deaf = self._ending = self._small_bites = False
+        self._muted = self._final_read = self._small_reads = False
         for message in self._session.on_start(self.first_waiting()):
             channel.write(self._framing.encode(message))
         channel.resume()
@@ -368,47 +379,48 @@ class Peer:
             self._owner.on_ready()
 
     def open(self) -> None:
-        """Calls may be written from now on."""
+        """The handshake is done: send waiting calls and held back notifications."""
         if self._channel is not None:
             for message in self._session.on_ready():
                 self._channel.write(self._framing.encode(message))
         self._open = True
         self.pump()
-        if self._held is not None and self._channel is not None:
-            self._release(self._held.before(None))
-        self._held = None
+        if self._backlog is not None and self._channel is not None:
+            self._write_backlog(self._backlog.before(None))
+        self._backlog = None
 
     def pause_calls(self) -> None:
-        """No further call is written; those that are keep waiting for their answers."""
+        """Send no further calls; those in flight still wait for their answers."""
         self._open = False
 
     def mute(self) -> None:
-        """Nothing the plugin says from now on counts."""
-        self._deaf = True
+        """Ignore everything that the plugin sends from now on."""
+        self._muted = True
 
-    def last_words(self) -> None:
-        """What comes now is the rest: its callers are told by the loop, not in the middle of the end."""
-        self._ending = True
+    def start_final_read(self) -> None:
+        """The process has ended and the rest of its output follows. Callers are woken by the loop from now
+        on, not while the instance handles the exit."""
+        self._final_read = True
 
     def detach(self) -> list[PendingCall]:
-        """The process is gone: the calls it took along."""
+        """The process has ended: remove and return the calls that were sent to it."""
         self._open = False
-        self._channel = self._held = None
-        self.stopping = self._abandoned = _NONE
+        self._channel = self._backlog = None
+        self.stopping = self._abandoned = _NO_CALLS
         self.unresponsive = False
         self._max_in_flight = self._policy.max_in_flight
-        if self._serving is not None:
-            self._serving.close()
-            self._serving = None
+        if self._request_server is not None:
+            self._request_server.close()
+            self._request_server = None
         return self._ledger.close()
 
     def take_waiting(self) -> list[PendingCall]:
-        """Everything that waits for its turn, no longer waiting here."""
+        """Remove and return all waiting calls."""
         waiting, self._waiting = self._waiting, None
         return list((waiting or {}).values())
 
     def take_over(self, waiting: list[PendingCall]) -> None:
-        """Take over calls that waited at another instance; their callers notice nothing."""
+        """Take over calls that waited at another instance; their callers do not notice."""
         for pending in waiting:
             if pending.done():
                 continue
@@ -417,60 +429,60 @@ class Peer:
             try:
                 message = self._session.call(pending.number, pending.method, pending.params, pending.context)
                 pending.frame = self._framing.encode(message)
-                self._wait(pending)
+                self._enqueue(pending)
             except (PluginError, FrameTooLarge) as error:
                 pending.fail(InvalidSpec(f"the call of {pending.method!r} cannot be sent: {error}"))
         self.pump()
 
-    # What comes in
+    # Incoming
 
     def feed(self, data: bytes) -> None:
-        """Bytes from the plugin."""
-        if self._deaf:
+        """Take bytes that the plugin sent: decode frames, resolve calls, wake their callers."""
+        if self._muted:
             self._discard(data)
             return
-        if self._watches_idleness:
+        if self._tracks_idleness:
             self.last_frame = self._time()
         frames = self._framing.feed(data)
         answered = self._handle(frames)
         if answered:
             self.unresponsive = False
-        if self._small_bites:
-            if len(data) < SMALL_BITE or not frames:  # it has said all it had, or begins something large
-                self._bite(small=False)
-        elif len(frames) - len(answered) > MANY:
-            self._bite(small=True)
+        if self._small_reads:
+            if len(data) < SMALL_READ or not frames:  # the flood is over, or a large frame begins
+                self._set_read_size(small=False)
+        elif len(frames) - len(answered) > FLOOD_FRAMES:
+            self._set_read_size(small=True)
         if self._waiting or not self._open:
-            self._after_settling()
-        if self._said is not None:
-            self._pass_on(self._said)
-        if self._ending:
-            _tell(answered)
+            self._after_call_done()
+        if self._progress_events is not None:
+            self._deliver_progress(self._progress_events)
+        if self._final_read:
+            _schedule_results(answered)
         elif len(answered) == 1:
             answered[0].resolve_now()
         elif answered:
-            self._wake(answered)
+            self._wake_callers(answered)
 
-    def _bite(self, *, small: bool) -> None:
-        self._small_bites = small
+    def _set_read_size(self, *, small: bool) -> None:
+        self._small_reads = small
         if self._channel is not None:
-            self._channel.bite = SMALL_BITE if small else CHUNK
+            self._channel.read_size = SMALL_READ if small else CHUNK
 
     def end(self) -> None:
-        """The plugin's stream has ended: a last frame without its line end still counts."""
+        """The plugin has closed its stdout. A last line without a newline still counts."""
         frames: Frames = []
         for frame in self._framing.end():
             if isinstance(frame, FrameError):
-                self._cut_off(frame.head)
+                self._drop_truncated(frame.head)
             else:
                 frames.append(frame)
         answered = self._handle(frames, last=True)
-        if self._said is not None:
-            self._pass_on(self._said)
-        _tell(answered)
+        if self._progress_events is not None:
+            self._deliver_progress(self._progress_events)
+        _schedule_results(answered)
 
-    def _wake(self, answered: list[PendingCall]) -> None:
-        """Let the callers run, now that nothing is in between; what they send leaves in one write."""
+    def _wake_callers(self, answered: list[PendingCall]) -> None:
+        """Wake the callers at the end of a read; what they send leaves in one write."""
         channel = self._channel
         if channel is not None:
             channel.cork()
@@ -480,16 +492,16 @@ class Peer:
                 woken += 1
                 pending.resolve_now()
         finally:
-            _tell(answered[woken:])  # a caller has ended the program; the others are still told
+            _schedule_results(answered[woken:])  # if a caller raised SystemExit, the others still get results
             if channel is not None:
                 channel.uncork()
 
     def _handle(self, frames: Frames, *, last: bool = False) -> list[PendingCall]:
-        """Take frames. The calls they answer are returned, for their callers to be woken at the end."""
+        """Handle frames; returns the calls they answer, whose callers are woken at the end of the read."""
         answered: list[PendingCall] = []
         receive = self._session.receive
         for frame in frames:
-            if self._deaf:
+            if self._muted:
                 self._discard(_head(frame))
                 break
             try:
@@ -499,20 +511,20 @@ class Peer:
             except PluginError as error:
                 self._fatal(error)
                 break
-            except Exception as error:  # a contract's own fault must not leave its callers waiting
+            except Exception as error:  # a bug in a contract must not leave its callers waiting
                 self._fatal(Malformed(f"its contract could not read it: {error!r}", head=_head(frame)))
                 break
             if not isinstance(incoming, Response):
                 if last and isinstance(incoming, Malformed):
-                    self._cut_off(incoming.head)
+                    self._drop_truncated(incoming.head)
                 else:
                     self._take(incoming)
                 continue
             pending = self._ledger.pop(incoming.id, None)
             if pending is None:
-                self._stray(incoming, frame)
+                self._take_unknown_response(incoming, frame)
             elif self._one_shot:
-                self._deaf = self._warn = True
+                self._muted = self._warn_on_output = True
                 self._owner.on_answer(pending, incoming)
             else:
                 pending.answer = incoming
@@ -520,33 +532,33 @@ class Peer:
         return answered
 
     def _fatal(self, error: PluginError) -> None:
-        self._deaf = True
+        self._muted = True
         self._owner.on_fatal(error)
 
     def _take(self, incoming: Incoming) -> None:
-        """Everything that is not an answer to an open call."""
+        """Handle everything but responses."""
         if isinstance(incoming, Progress):
-            self._hear_out(incoming)
+            self._take_progress(incoming)
         elif isinstance(incoming, Request):
             self._serve_request(incoming)
         elif isinstance(incoming, Notification):
-            self._hear(incoming)
+            self._take_notification(incoming)
         elif isinstance(incoming, Malformed):
-            self._blame(incoming)
+            self._fail_oldest(incoming)
         elif isinstance(incoming, Unusable):
             self._drop(incoming.reason, incoming.head)
             if incoming.meant_for is not None:
-                self._give_up(incoming, incoming.meant_for)
+                self._fail_unusable(incoming, incoming.meant_for)
         elif not self._open and self._session.ready:
             self._owner.on_ready()
 
-    def _hear_out(self, progress: Progress) -> None:
-        """What an open call says is kept until the end of the read; what another says is no use."""
+    def _take_progress(self, progress: Progress) -> None:
+        """Keep a progress event until the end of the read; drop one of a call that is not open."""
         pending = self._ledger.get(progress.id)
         if pending is None:
-            if progress.id not in self.stopping:  # those may not know yet that nobody listens
-                settled = self._ledger.was_minted(progress.id)
-                what = "an event after the end of" if settled else "an event of an unknown"
+            if progress.id not in self.stopping:  # the plugin may not have read the cancel message yet
+                known = self._ledger.was_minted(progress.id)
+                what = "an event after the end of" if known else "an event of an unknown"
                 self._drop(f"{what} call {progress.id}", bytes(progress.payload)[:HEAD])
             return
         listener = getattr(pending, "listener", None)
@@ -557,28 +569,28 @@ class Peer:
         if excess is not None:
             self._owner.on_excess(pending, excess)
         elif listener.on_event is not None:
-            if self._said is None:
-                self._said = []
-            self._said.append((pending, progress.payload))
+            if self._progress_events is None:
+                self._progress_events = []
+            self._progress_events.append((pending, progress.payload))
 
-    def _pass_on(self, said: list[tuple[PendingCall, msgspec.Raw]]) -> None:
-        """Let callers hear what their calls say, now that nothing is in between."""
-        self._said = None
-        for pending, payload in said:
+    def _deliver_progress(self, events: list[tuple[PendingCall, msgspec.Raw]]) -> None:
+        """Call the `on_event` callbacks at the end of a read."""
+        self._progress_events = None
+        for pending, payload in events:
             if pending.done():
                 continue
             try:
                 assert pending.listener.on_event is not None
                 pending.listener.on_event(payload)
-            except Exception as error:  # the caller's own fault, so the caller is told
+            except Exception as error:  # a bug in the caller's callback, so the caller gets the error
                 if not pending.done():
                     pending.set_exception(error)
                 self.withdraw(pending, "caller_failed")
 
-    def _hear(self, notification: Notification) -> None:
-        if self._bucket is None or self._bucket.take():
+    def _take_notification(self, notification: Notification) -> None:
+        if self._notification_limit is None or self._notification_limit.take():
             self._owner.on_notification(notification)
-        elif self._bucket.overflows():
+        elif self._notification_limit.overflows():
             self._drop(f"notifications beyond {self._policy.max_told} a second", notification.method.encode())
         else:
             self.dropped += 1
@@ -586,17 +598,17 @@ class Peer:
     def _serve_request(self, request: Request) -> None:
         if self._channel is None or self._caller is None:
             return
-        if self._serving is None:
+        if self._request_server is None:
             limit = self._policy.max_reverse
-            self._serving = RequestServer(
+            self._request_server = RequestServer(
                 self._caller, self._session, self._framing, self._channel, self._serve, limit
             )
-        self._serving.take(request)
+        self._request_server.take(request)
 
-    def _stray(self, answer: Response, frame: Frame | FrameError) -> None:
+    def _take_unknown_response(self, answer: Response, frame: Frame | FrameError) -> None:
         if answer.id in self.stopping:
             self.unresponsive = False
-            self._has_stopped(answer.id)
+            self._on_cancel_answered(answer.id)
         elif self._ledger.was_minted(answer.id):
             self.unresponsive = False
             self._abandoned.pop(answer.id, None)
@@ -604,8 +616,8 @@ class Peer:
         else:
             self._take(self._session.on_unknown_response(answer, _head(frame)))
 
-    def _blame(self, error: Malformed) -> None:
-        """Nothing tells which call it belongs to: the oldest open one fails."""
+    def _fail_oldest(self, error: Malformed) -> None:
+        """A malformed message names no call, so the oldest open call fails."""
         oldest = self._ledger.oldest()
         if oldest is None:
             self._drop(error.message, error.head)
@@ -614,57 +626,58 @@ class Peer:
             self.unresponsive = True
             self._owner.on_malformed(oldest, error)
 
-    def _give_up(self, noise: Unusable, number: int) -> None:
-        """A call with a time to end may still be answered in it."""
+    def _fail_unusable(self, unusable: Unusable, number: int) -> None:
+        """Fail the call that an unusable message seems to answer. A call with a deadline may still be
+        answered, so it fails only when the message is final."""
         pending = self._ledger.get(number)
-        if pending is not None and (noise.final or pending.deadline == FOREVER):
+        if pending is not None and (unusable.final or pending.deadline == FOREVER):
             del self._ledger[number]
             self.unresponsive = True
-            self._owner.on_malformed(pending, Malformed(noise.reason, head=noise.head))
+            self._owner.on_malformed(pending, Malformed(unusable.reason, head=unusable.head))
 
     def _discard(self, data: bytes) -> None:
-        """Output after the only answer: one warning, whatever its length."""
-        if self._warn and data.strip():
-            self._warn = False
+        """Ignore output after the answer of a one-shot process, with one warning."""
+        if self._warn_on_output and data.strip():
+            self._warn_on_output = False
             self._drop("output after the answer", _head(data))
 
-    def _cut_off(self, head: bytes) -> None:
+    def _drop_truncated(self, head: bytes) -> None:
         self._drop("the stream ended inside a message", head)
 
     def _drop(self, what: str, head: bytes) -> None:
         self.dropped += 1
         self._owner.on_dropped(what, head)
 
-    def _after_settling(self) -> None:
+    def _after_call_done(self) -> None:
         if self._waiting:
             self.pump()
-            self._start_clocks()
+            self._start_timeouts()
         if not self._open and not self._ledger:
             self._owner.on_settled()
 
-    def _sweep(self) -> float:
-        """End what is late; the next deadline."""
+    def _expire_calls(self) -> float:
+        """Time out calls whose deadline has passed; returns the next deadline."""
         now = self._time()
         waiting: dict[int, PendingCall] = self._waiting or {}
-        taken = expire(self._ledger, now)
-        late = taken + expire(waiting, now)
-        for pending in late:
+        sent = expire(self._ledger, now)
+        expired = sent + expire(waiting, now)
+        for pending in expired:
             if not pending.done():
                 self._owner.on_timeout(pending)
-        for pending in taken:
+        for pending in sent:
             self.unresponsive = True
-            self._tell_to_stop(pending.number, DEADLINE_EXCEEDED)
-        if late:
-            self._after_settling()
+            self._send_cancel(pending.number, DEADLINE_EXCEEDED)
+        if expired:
+            self._after_call_done()
         return min(next_deadline(self._ledger), next_deadline(self._waiting or {}))
 
     def close(self) -> None:
-        """Stop keeping time."""
-        self._sweeper.cancel()
+        """Cancel the deadline timer."""
+        self._deadline_timer.cancel()
 
 
-def _tell(answered: list[PendingCall]) -> None:
-    """Let the loop tell the callers."""
+def _schedule_results(answered: list[PendingCall]) -> None:
+    """Set results the ordinary way: the loop wakes the callers."""
     for pending in answered:
         if not pending.done():
             pending.set_result(pending.answer)

@@ -1,10 +1,10 @@
-"""A call that waits for its turn, or for its answer; the future that its caller awaits.
+"""PendingCall: the future of a call that waits to be sent or to be answered.
 
 An ordinary future schedules its callbacks: the loop goes round once more, through the selector, before
-the caller continues. For a call that is all there is to do, that round is a good part of its price. So
-`settle` runs the waiting task's next step right away. It is for the end of a loop callback only, when
-the caller's code may do anything to the plugin without disturbing whoever settles. Whatever else ends
-the future (an error, a cancellation) goes the ordinary way.
+the caller continues. When one call is all there is to do, that round is a good part of its cost. So
+`resolve_now` runs the waiting task's next step right away. It may be used only at the end of a loop callback,
+when the caller's code may do anything to the plugin without disturbing the code that resolves the call.
+Everything else that ends the future (an error, a cancellation) takes the ordinary path.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _add_done_callback = asyncio.Future.add_done_callback
 
 
 class PendingCall(asyncio.Future[Response]):
-    """Made by `file`: a constructor in Python would be felt in every call."""
+    """A call and the future of its response. Initialised by `fill`: a constructor in Python would slow down
+    every call."""
 
     __slots__ = (
         "_context", "_waiter", "answer", "context", "deadline", "frame", "listener", "method", "number",
@@ -35,20 +36,21 @@ class PendingCall(asyncio.Future[Response]):
     number: int
     method: str
     frame: bytes
-    """What is to be written; empty once it was."""
+    """The encoded request; empty once it is written."""
     timeout: float | None
     deadline: float
     params: Any
-    """Set only while it waits, with `context`, for an instance that may take it over."""
+    """Set, like `context`, only while the call waits: another instance may take it over and encode it
+    anew."""
     context: Mapping[str, str] | None
     answer: Response
-    """Set before `settle`."""
+    """The response; set before `resolve_now`."""
     on_event: OnEvent | None
-    """Told what it says before its answer."""
+    """Gets the events that the plugin sends for this call before its answer."""
     listener: ProgressBudget
-    """Set only when it says something before its answer."""
+    """Counts those events; set when the first one arrives."""
     owner: Any
-    """Whose it is now: a call that waits may move to another instance."""
+    """The instance that has the call now: a waiting call may move to another instance."""
 
     _waiter: Waiter | None
     _context: contextvars.Context | None
@@ -56,7 +58,7 @@ class PendingCall(asyncio.Future[Response]):
     def fill(
         self, owner: Any, number: int, method: str, frame: bytes, timeout: float | None, deadline: float
     ) -> None:
-        """Fill it in; the first thing that happens to it."""
+        """Initialise it; must be called first."""
         self.owner = owner
         self.number = number
         self.method = method
@@ -66,7 +68,7 @@ class PendingCall(asyncio.Future[Response]):
         self.on_event = self._waiter = None
 
     def resolve_now(self) -> None:
-        """Give the caller its answer and let it run now."""
+        """Set the result to `answer` and run the waiting task now, not in the next pass of the loop."""
         if self.done():
             return
         waiter = self._waiter
@@ -79,6 +81,7 @@ class PendingCall(asyncio.Future[Response]):
                 self._context.run(waiter, self)
 
     def fail(self, error: PluginError) -> None:
+        """Set the exception, if the call is not done yet."""
         if not self.done():
             self.set_exception(error)
 
@@ -96,18 +99,18 @@ class PendingCall(asyncio.Future[Response]):
         return super().remove_done_callback(fn)
 
     def set_result(self, result: Response) -> None:
-        self._leave_to_the_loop()
+        self._restore_callback()
         super().set_result(result)
 
     def set_exception(self, exception: Any) -> None:
-        self._leave_to_the_loop()
+        self._restore_callback()
         super().set_exception(exception)
 
     def cancel(self, msg: Any | None = None) -> bool:
-        self._leave_to_the_loop()
+        self._restore_callback()
         return super().cancel(msg)
 
-    def _leave_to_the_loop(self) -> None:
+    def _restore_callback(self) -> None:
         waiter, self._waiter = self._waiter, None
         if waiter is not None:
             _add_done_callback(self, waiter, context=self._context)

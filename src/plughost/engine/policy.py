@@ -1,4 +1,5 @@
-"""How a plugin lives, as a value: one per contract and plugin."""
+"""LifecyclePolicy: the lifecycle settings of a plugin (timeouts, limits, shutdown, restart, backoff,
+health)."""
 
 from __future__ import annotations
 
@@ -6,76 +7,81 @@ import msgspec
 
 
 class HealthPolicy(msgspec.Struct, frozen=True):
-    """How often a running plugin is asked whether it is well; it must answer within `within` seconds."""
+    """Settings of the health check: it asks every `interval` seconds, and the plugin must answer within
+    `within` seconds."""
 
     interval: float
     within: float
 
 
 class ShutdownPolicy(msgspec.Struct, frozen=True):
-    """The times of one shutdown, in seconds."""
+    """The grace periods of one shutdown, in seconds."""
 
     before_term: float
-    """From the request to end until SIGTERM, or until SIGKILL where there is no time after it."""
+    """From the shutdown request until SIGTERM, or until SIGKILL if `after_term` is 0."""
     after_term: float
     """From SIGTERM until SIGKILL; 0 sends no SIGTERM."""
 
 
 class LifecyclePolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds everywhere; None is no limit."""
+    """The lifecycle settings of one plugin, made by its contract. Times are in seconds; None is no limit."""
 
     eager: bool = False
-    """Start with the host, not on the first call."""
+    """Start when the plugin is added, not with the first call."""
     one_shot: bool = False
     """One process per call: it answers, its stdin closes, it must end with exit code 0."""
 
     launch_timeout: float | None = None
-    """From the spawn until the program is executed."""
+    """Time limit from the spawn until the program is executed."""
     ready_timeout: float | None = None
-    """For the handshake."""
+    """Time limit for the handshake."""
     call_timeout: float | None = 30.0
-    """For a call whose caller named none."""
+    """Time limit for a call, if its caller gives none."""
     timeout_from_write: bool = False
-    """That time starts when the call is written (the first: at the spawn), not when it is made."""
+    """Start `call_timeout` when the call is written (the first: at the spawn), not when it is made."""
     max_in_flight: int = 1024
+    """Calls that are sent and not yet answered; further ones wait."""
     max_waiting: int = 65536
-    """Calls that may wait for their turn; further ones are refused."""
+    """Calls that may wait to be sent; further ones fail with Overloaded."""
     max_reverse: int = 64
-    """Requests of the plugin served at a time; it is not read while there are as many."""
+    """Requests of the plugin that are served at a time."""
     max_buffered: int = 64 << 20
-    """Bytes of notifications a plugin may leave unread; past that it is ended as failed."""
+    """Bytes of notifications that a plugin may leave unread; beyond that it is killed as failed."""
     max_told: int | None = None
-    """Notifications of the plugin per second, and as many at once; further ones are dropped."""
+    """Rate limit: notifications of the plugin per second, and in one burst; further ones are dropped."""
 
     max_events: int = 10_000
-    """What a call may say before its answer, in all; a call that says more fails."""
+    """Events that the plugin may send for a call before its answer; a call with more fails."""
     max_event_bytes: int = 16 << 20
+    """Bytes of all those events."""
 
     cancel_grace: float = 5.0
-    """From the request to stop a call until the process that has not answered it is ended by force."""
+    """Time from the cancellation of a call until a process that has not answered it is killed."""
     grace: float = 5.0
-    """From the request to end until it is ended by force."""
+    """Grace period: time from the shutdown request until the process is killed."""
     unresponsive_grace: float = 2.0
-    """The most of that for a plugin that owes an answer nobody waits for any more."""
+    """Upper limit of `grace` for a plugin that has not answered a call which was cancelled."""
     term_grace: float = 0.0
-    """Of the grace, the time between a polite SIGTERM and the end by force."""
+    """The part of `grace` between SIGTERM and SIGKILL; 0 sends no SIGTERM."""
     idle_reap: float | None = None
-    """End it after so long without a frame either way. One whose health is checked is never idle."""
+    """Stop the process after this time without a frame in either direction. A plugin with health checks is
+    never idle."""
     health: HealthPolicy | None = None
-    """A session with one has `probe` and `probed`."""
+    """Health checks; the session must have `health_request` and `on_health_response`."""
 
     respawn: bool = False
-    """Start again after a crash."""
+    """Restart the process after a crash."""
     forget_launch_failures: bool = False
-    """A program that could not be executed is tried anew by the next call."""
+    """Do not count a failure to execute the program: the next call tries again."""
     backoff: tuple[float, ...] = (1.0, 4.0, 16.0)
-    """Delays before a respawn, by the number of failures in the window."""
+    """Delays before a restart, by the number of failures in the window; the last one repeats."""
     failure_limit: int = 3
+    """Failures within `failure_window` that quarantine the plugin."""
     failure_window: float = 60.0
 
     def capped(self, most: float | None) -> LifecyclePolicy:
-        """The same policy with graces of at most `most` seconds. Where the grace is cut, half of it is left
-        before SIGTERM. With one process per call nothing changes: the call's timeout covers its end."""
+        """The same policy with grace periods of at most `most` seconds. Where `grace` is cut, half of it is
+        left before SIGTERM. With one process per call nothing changes: the call's timeout covers its end."""
         if most is None or self.one_shot:
             return self
         cut = self.grace > most
@@ -87,6 +93,6 @@ class LifecyclePolicy(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def shutdown(self, *, unresponsive: bool) -> ShutdownPolicy:
-        """The times of a shutdown."""
+        """The grace periods of a shutdown; shorter for an `unresponsive` plugin."""
         policy = self.capped(self.unresponsive_grace) if unresponsive else self
         return ShutdownPolicy(max(policy.grace - policy.term_grace, 0.0), policy.term_grace)

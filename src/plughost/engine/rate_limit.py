@@ -1,4 +1,4 @@
-"""A bucket of tokens: how much may come at once, and how much for ever."""
+"""Rate limiting with a token bucket: limits bursts and the long-term rate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 
 class TokenBucket:
-    """Holds `size` tokens and gains as many a second. What comes while it is empty is too much."""
+    """A token bucket: holds `size` tokens and regains `size` per second. A take that finds too few tokens is
+    over the limit."""
 
     __slots__ = ("_overflowed", "_size", "_time", "_tokens", "_when")
 
@@ -18,12 +19,12 @@ class TokenBucket:
         self._overflowed = False
 
     def take(self, count: int = 1) -> bool:
-        """Whether there was a token left, or `count`; a full bucket has enough for any."""
+        """Take `count` tokens; False when there are too few. A full bucket allows any count."""
         now = self._time()
         self._tokens = min(self._size, self._tokens + (now - self._when) * self._size)
         self._when = now
         if self._tokens >= self._size:
-            self._overflowed = False  # it was full again: what may follow is another burst
+            self._overflowed = False  # it was full again: what follows is a new burst
         if self._tokens < min(count, self._size):
             return False
         self._tokens -= count
@@ -31,11 +32,11 @@ class TokenBucket:
 
     @property
     def overflowing(self) -> bool:
-        """Whether the burst that was too much goes on: the bucket has not been full again since."""
+        """Whether the burst that went over the limit goes on: the bucket has not been full since."""
         return self._overflowed
 
     def overflows(self) -> bool:
-        """Whether this is the first of its burst that was too much."""
+        """Note that the limit was exceeded; whether that is the first time in this burst."""
         first = not self._overflowed
         self._overflowed = True
         return first

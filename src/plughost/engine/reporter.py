@@ -1,4 +1,4 @@
-"""What is told of one instance: its events to observers, its failures to callers."""
+"""Reporter: emits the events of one instance for observers, and completes its errors for callers."""
 
 from __future__ import annotations
 
@@ -13,88 +13,91 @@ from plughost.engine.session import Session
 from plughost.errors import PluginError
 from plughost.events import Dropped, EventHub
 
-LONGEST = 4096
-"""Characters of an error's message: a plugin's own words are in it, and everybody prints it."""
-DROPS_TOLD = 20
-"""Things that were dropped and are told one by one. Of more in a second, only how many there were."""
+MAX_MESSAGE = 4096
+"""Limit of an error message in characters: it contains text of the plugin, and everybody prints it."""
+DROPS_PER_SECOND = 20
+"""Dropped messages that get an event each; of more in a second only the number is reported."""
 
 
 class Reporter:
-    """Knows the instance's name and its contract's words; the process tells its own last ones."""
+    """Adds to events and errors of an instance its name, its contract's error classes and the last lines of
+    its stderr, and redacts secrets."""
 
     __slots__ = (
-        "_clock", "_drops", "_events", "_generation", "_hidden", "_name", "_session", "_untold", "last_words",
+        "_clock", "_drop_bucket", "_events", "_generation", "_name", "_redactor", "_session",
+        "_unreported_drops", "stderr_tail",
     )  # fmt: skip
 
     def __init__(
-        self, name: str, generation: int, session: Session, events: EventHub, clock: Clock, hidden: Redactor
+        self, name: str, generation: int, session: Session, events: EventHub, clock: Clock, redactor: Redactor
     ) -> None:
         self._name = name
         self._generation = generation
         self._session = session
         self._events = events
         self._clock = clock
-        self._hidden = hidden
-        self._drops: TokenBucket | None = None  # made at need
-        self._untold = 0
-        self.last_words: Any = None
-        """The tail of the running process's stderr."""
+        self._redactor = redactor
+        self._drop_bucket: TokenBucket | None = None  # made at need
+        self._unreported_drops = 0
+        self.stderr_tail: Any = None
+        """The StderrTail of the running process, or None."""
 
-    def tell(self, kind: type[Any], **fields: Any) -> None:
-        """An event, if anybody listens."""
+    def emit(self, kind: type[Any], **fields: Any) -> None:
+        """Publish an event of the class `kind`, if anybody has subscribed."""
         if self._events:
-            fields = {name: self._hidden.redact_json(value) for name, value in fields.items()}
+            fields = {name: self._redactor.redact_json(value) for name, value in fields.items()}
             self._events.publish(
                 kind(plugin=self._name, generation=self._generation, at=self._clock.time(), **fields)
             )
 
     def dropped(self, what: str, head: bytes) -> None:
-        """Something was not used. A plugin that floods its host floods nobody who listens to it: what is too
-        much at once is only counted until it gets less."""
-        if self._drops is None:
-            self._drops = TokenBucket(DROPS_TOLD, self._clock.time)
-        if self._drops.take() and not self._drops.overflowing:
-            self.rest_of_drops()
-            self._tell_drop(what, head)
-        elif self._drops.overflows():
-            self._tell_drop(f"{what} (and more, which are counted until there are fewer)", head)
+        """Report a dropped message. Events are rate limited, so that a plugin that floods its host does not
+        flood the observers: in a flood, dropped messages are only counted."""
+        if self._drop_bucket is None:
+            self._drop_bucket = TokenBucket(DROPS_PER_SECOND, self._clock.time)
+        if self._drop_bucket.take() and not self._drop_bucket.overflowing:
+            self.emit_drop_count()
+            self._emit_drop(what, head)
+        elif self._drop_bucket.overflows():
+            self._emit_drop(f"{what} (and more, which are counted until there are fewer)", head)
         else:
-            self._untold += 1
+            self._unreported_drops += 1
 
-    def rest_of_drops(self) -> None:
-        """How many were counted since the last one that was told."""
-        if self._untold:
-            self._tell_drop(f"{self._untold} more, which were only counted", b"")
-            self._untold = 0
+    def emit_drop_count(self) -> None:
+        """Report how many messages were dropped and only counted since the last event."""
+        if self._unreported_drops:
+            self._emit_drop(f"{self._unreported_drops} more, which were only counted", b"")
+            self._unreported_drops = 0
 
-    def _tell_drop(self, what: str, head: bytes) -> None:
-        self.tell(Dropped, what=what, head=self._hidden.redact_fragment(excerpt(head)))
+    def _emit_drop(self, what: str, head: bytes) -> None:
+        self.emit(Dropped, what=what, head=self._redactor.redact_fragment(excerpt(head)))
 
     def error(self, error: PluginError) -> PluginError:
-        """The contract's spelling of `error`, with the plugin's name and last words."""
-        spelling = self._session.errors.get(type(error))
-        if spelling is not None:
-            error = error.as_type(spelling)
+        """`error` as the contract's own class, with the plugin's name and the tail of its stderr, and
+        redacted."""
+        kind = self._session.errors.get(type(error))
+        if kind is not None:
+            error = error.as_type(kind)
         error.plugin = self._name
-        if self.last_words is not None and not error.stderr_tail:
-            error.stderr_tail = self.last_words.text()
-        return self._shown(error)
+        if self.stderr_tail is not None and not error.stderr_tail:
+            error.stderr_tail = self.stderr_tail.text()
+        return self._redact_and_shorten(error)
 
-    def _shown(self, error: PluginError) -> PluginError:
-        """Without what must not be shown, and no longer than anybody reads."""
-        error.stderr_tail = self._hidden.redact(error.stderr_tail)
-        message = self._hidden.redact(error.message)
+    def _redact_and_shorten(self, error: PluginError) -> PluginError:
+        """Redact secrets in the message and the stderr tail, and shorten a long message."""
+        error.stderr_tail = self._redactor.redact(error.stderr_tail)
+        message = self._redactor.redact(error.message)
         if message != error.message:
             error.__cause__ = None
-        if len(message) > LONGEST:
-            message = f"{message[:LONGEST]}… ({len(message)} characters in all)"
+        if len(message) > MAX_MESSAGE:
+            message = f"{message[:MAX_MESSAGE]}… ({len(message)} characters in all)"
         if message != error.message:
             error.message, error.args = message, (message,)
         return error
 
 
 def describe_exit(status: int | None) -> str:
-    """An exit status in words."""
+    """An exit status as a sentence for error messages."""
     if status is None:
         return "it ended, and its exit status is lost"
     if status < 0:

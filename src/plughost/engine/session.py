@@ -1,4 +1,5 @@
-"""The seam between the engine and a contract: what a conversation means, without any I/O."""
+"""Session: the interface between the engine and a contract. It gives messages their meaning, without any
+I/O."""
 
 from __future__ import annotations
 
@@ -10,79 +11,80 @@ from plughost.wire.framing import Frame, FrameError, Framing
 from plughost.wire.messages import Notification, Progress, Request, Response, Unusable
 
 Incoming = Response | Progress | Request | Notification | Unusable | Malformed | None
-"""What a frame means. Malformed fails the oldest open call; None means the session dealt with it."""
+"""A decoded frame. Malformed fails the oldest open call; None means the session has handled it."""
 
 
 class Session(Protocol):
     """One instance's conversation, over as many processes as the instance lives through.
 
-    A PluginError raised from `receive` or `broken` ends the process; it is why the instance failed.
+    A PluginError raised from `receive` or `on_bad_frame` ends the process and is the instance's failure.
     """
 
     errors: Mapping[type[PluginError], type[PluginError]]
-    """The contract's own spelling of the engine's errors."""
+    """The contract's own classes for errors of the engine."""
     ready: bool
-    """Whether calls may be written."""
+    """Whether the handshake is done, so that calls may be sent."""
     first_id: int
-    """The first id for calls; those below are the session's own."""
+    """The first id for calls; lower ids are for the session itself."""
     lints: Sequence[str]
-    """What of the handshake was accepted, but should be better. Told once it is ready."""
+    """Lints of the handshake: what was accepted, but should be better. Reported once it is ready."""
 
     def framing(self) -> Framing:
-        """A new framing for a new process."""
+        """A new framing (message decoder and encoder) for a new process."""
 
     def on_start(self, first: str | None) -> Sequence[bytes]:
-        """A process was started, for a call of the method `first` or for none: what to say to it."""
+        """A process was started, for a call of the method `first` or for none. Returns the messages to
+        send."""
 
     def receive(self, frame: Frame) -> Incoming:
-        """Take one frame. It may set `ready`."""
+        """Decode one frame. It may set `ready`."""
 
     def on_ready(self) -> Sequence[bytes]:
-        """Called once after `ready` came true: what to send before any call."""
+        """Called once after `ready` was set. Returns the messages to send before any call."""
 
     def on_bad_frame(self, error: FrameError) -> Incoming:
-        """Take bytes that make no frame, in their place among the frames."""
+        """Handle bytes that are not a frame, in their order among the frames."""
 
     def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
-        """A call as a message."""
+        """Encode a call."""
 
     def cancel(self, number: int, reason: str) -> bytes | None:
-        """Ask the plugin to stop working on a call that nobody waits for any more; it owes an answer all the
-        same. None when the contract has no word for that."""
+        """Encode a cancel message: the plugin shall stop working on a call, which it still has to answer.
+        None when the contract has no such message."""
 
     def notify(self, method: str, params: Any) -> bytes:
-        """A notification as a message."""
+        """Encode a notification."""
 
     def event(self, topic: str, payload: bytes) -> bytes:
-        """Something published on a topic, as a message for a subscriber."""
+        """Encode a publication on a topic, for a subscriber."""
 
     def answer(self, number: int | str, result: Any) -> bytes:
-        """The host's answer to a plugin's request."""
+        """Encode the host's answer to a plugin's request."""
 
     def error_response(self, number: int | str, error: PluginError) -> bytes:
-        """The host's refusal of a plugin's request."""
+        """Encode an error as the answer to a plugin's request."""
 
     def on_unknown_response(self, answer: Response, head: bytes) -> Incoming:
-        """Take an answer to something that was never asked; `head` is how its frame begins."""
+        """Handle a response to a request that was never sent; `head` is the beginning of its frame."""
 
     def to_exception(self, method: str, answer: Response) -> CallFailed:
-        """The plugin's own error, as an exception."""
+        """Convert an error response to an exception."""
 
     def shutdown_request(self) -> tuple[str, Any] | None:
         """The call that asks the plugin to end before its stdin closes, if the contract has one."""
 
     def shutdown_messages(self) -> Sequence[bytes]:
-        """What it is told, without an answer, just before its stdin closes."""
+        """The messages to send just before stdin is closed; they have no answer."""
 
     def health_request(self) -> tuple[str, Any] | None:
-        """The call that asks the plugin whether it is well; None when to run is to be well."""
+        """The call that asks the plugin whether it is well; None if the contract has none."""
 
     def on_health_response(self, answer: Response) -> None:
-        """Take what it said to that. Any answer is a sign of life."""
+        """Handle the response to the health request. Any response is a sign of life."""
 
 
 class BaseSession:
-    """What most contracts answer to most questions; a session overrides what is its own."""
+    """A base class with the defaults of most contracts; a session overrides what differs."""
 
     errors: Mapping[type[PluginError], type[PluginError]] = {}
     ready = True
@@ -126,4 +128,4 @@ class BaseSession:
         return None
 
     def on_health_response(self, answer: Response) -> None:
-        """Nothing was asked."""
+        """Does nothing: there was no health request."""

@@ -1,6 +1,6 @@
-"""A plugin's stderr: always drained, never growing; its lines for the log, its last words for errors.
+"""A plugin's stderr: always read, bounded in memory. Its lines go to the log, its last lines into errors.
 
-What must not be shown is hidden here, where texts are cut: afterwards a part of it could not be told.
+Secrets are redacted here, before a text is cut: part of a secret could not be recognised afterwards.
 """
 
 from __future__ import annotations
@@ -12,92 +12,98 @@ from plughost._util.redaction.redactor import Redactor
 from plughost._util.text import escape_controls, excerpt
 from plughost.engine.rate_limit import TokenBucket
 
-LONGEST_LINE = 8192
-"""In the log; the rest of a longer one is left out there."""
-MOST_LINES = 200
-"""Of one read: of a flood, the log gets a part."""
-LOOKED_AT = 128 << 10
-"""Bytes a second that are searched for secrets and told to the log; more is read and dropped."""
-READ = 8192
-"""Bytes of one read, for who reads: others have their turn in between."""
+MAX_LINE = 8192
+"""Characters of a line in the log; the rest of a longer line is left out."""
+MAX_LINES = 200
+"""Lines of one read that go to the log; in a flood, the log gets only a part."""
+BYTES_PER_SECOND = 128 << 10
+"""Rate limit in bytes per second of lines that are redacted and logged; more is read and dropped."""
+READ_SIZE = 8192
+"""Bytes of one read. It is small, so that other plugins have their turn in between."""
 
 
 class StderrTail:
-    """Keeps the last `limit` bytes of a stream, however long the stream is."""
+    """Splits stderr into redacted lines for the log, and keeps its last `limit` bytes for errors."""
 
     __slots__ = (
-        "_begun", "_budget", "_cut", "_held", "_hidden", "_left_out", "_limit", "_pieces", "_too_long",
+        "_budget", "_in_long_line", "_is_cut", "_limit", "_partial_line", "_pieces", "_redactor", "_size",
+        "_skipped_lines",
     )  # fmt: skip
 
     def __init__(
-        self, limit: int = 8192, hidden: Redactor | None = None, now: Callable[[], float] = time.monotonic
+        self, limit: int = 8192, redactor: Redactor | None = None, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._limit = limit
-        self._budget = TokenBucket(LOOKED_AT, now)
-        self._left_out = 0
-        """Lines, since the last one that was told."""
-        self._hidden = hidden or Redactor()
-        self._cut = False
-        """Whether something came before what is kept."""
-        self._too_long = False
-        """Whether it is inside a line whose beginning was told."""
+        self._budget = TokenBucket(BYTES_PER_SECOND, now)
+        self._skipped_lines = 0
+        """Lines that were dropped since the last one that was logged."""
+        self._redactor = redactor or Redactor()
+        self._is_cut = False
+        """Whether bytes before those in `_pieces` were dropped."""
+        self._in_long_line = False
+        """Whether the stream is inside a long line whose beginning was logged already."""
         self._pieces: list[bytes] = []
-        self._held = 0
-        self._begun = b""
+        self._size = 0
+        self._partial_line = b""
 
     def feed(self, data: bytes) -> list[str]:
-        """Take what came; the lines that are whole now."""
-        self._cut = self._cut or self._held + len(data) > self._limit
+        """Take bytes; the complete lines for the log, redacted and with control characters escaped."""
+        self._is_cut = self._is_cut or self._size + len(data) > self._limit
         self._pieces.append(data[-self._limit :])
-        self._held += len(self._pieces[-1])
-        if self._held > 4 * self._limit or len(self._pieces) > 64:
+        self._size += len(self._pieces[-1])
+        if self._size > 4 * self._limit or len(self._pieces) > 64:
             self._pieces = [self._joined()]
-            self._held = len(self._pieces[0])
-        *lines, self._begun = (self._begun + data).split(b"\n")
-        if lines and self._too_long:
+            self._size = len(self._pieces[0])
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
+        if lines and self._in_long_line:
             del lines[0]
-            self._too_long = False
-        self._left_out += max(len(lines) - MOST_LINES, 0)
-        kept: list[str] = []
-        for line in lines[-MOST_LINES:]:
-            if self._may_be_told(line, kept):
-                kept.append(self._line(line))
-        if self._too_long:
-            self._begun = b""
-        elif len(self._begun) > LONGEST_LINE:
-            if self._may_be_told(self._begun, kept):
-                kept.append(
-                    escape_controls(self._hidden.redact_fragment(excerpt(self._begun))[:LONGEST_LINE])
+            self._in_long_line = False
+        self._skipped_lines += max(len(lines) - MAX_LINES, 0)
+        shown: list[str] = []
+        for line in lines[-MAX_LINES:]:
+            if self._within_budget(line, shown):
+                shown.append(self._line(line))
+        if self._in_long_line:
+            self._partial_line = b""
+        elif len(self._partial_line) > MAX_LINE:
+            if self._within_budget(self._partial_line, shown):
+                shown.append(
+                    escape_controls(self._redactor.redact_fragment(excerpt(self._partial_line))[:MAX_LINE])
                 )
-            self._begun, self._too_long = b"", True
-        return kept
+            self._partial_line, self._in_long_line = b"", True
+        return shown
 
-    def _may_be_told(self, line: bytes, kept: list[str]) -> bool:
-        """Whether there is time for another line. Before it goes how many there was none for."""
+    def _within_budget(self, line: bytes, shown: list[str]) -> bool:
+        """Whether the rate limit allows another line. Adds a line with the number of skipped lines before
+        it."""
         if not self._budget.take(len(line) + 1):
-            self._left_out += 1
+            self._skipped_lines += 1
             return False
-        if self._left_out:
-            kept.append(f"({self._left_out} lines left out)")
-            self._left_out = 0
+        if self._skipped_lines:
+            shown.append(f"({self._skipped_lines} lines left out)")
+            self._skipped_lines = 0
         return True
 
     def rest(self) -> str:
-        """The last line, if its end never came."""
-        return self._line(self._begun)
+        """The last line, if the stream ended without a newline."""
+        return self._line(self._partial_line)
 
     def _line(self, line: bytes) -> str:
-        return escape_controls(self._hidden.redact(_text(line).rstrip("\r"))[:LONGEST_LINE])
+        return escape_controls(self._redactor.redact(_decode_text(line).rstrip("\r"))[:MAX_LINE])
 
     def _joined(self) -> bytes:
         return b"".join(self._pieces)[-self._limit :]
 
     def text(self, lines: int = 20) -> str:
-        """The last lines, readable; what is no text shows as escapes."""
-        said = self._joined()
-        text = self._hidden.redact_fragment(excerpt(said)) if self._cut else self._hidden.redact(_text(said))
+        """The last lines of the stream, redacted; bytes that are not UTF-8 are shown as escapes."""
+        tail = self._joined()
+        text = (
+            self._redactor.redact_fragment(excerpt(tail))
+            if self._is_cut
+            else self._redactor.redact(_decode_text(tail))
+        )
         return "\n".join(map(escape_controls, text.splitlines()[-lines:]))
 
 
-def _text(said: bytes) -> str:
-    return said.decode(errors="backslashreplace")
+def _decode_text(tail: bytes) -> str:
+    return tail.decode(errors="backslashreplace")

@@ -1,4 +1,7 @@
-"""The life of an instance as one table of states × events. Pure: it decides, others act."""
+"""Supervisor: the lifecycle of an instance as a state machine, one table of states × events.
+
+It is pure: it decides about restarts, backoff and quarantine, and `Instance` acts.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from plughost.engine.policy import LifecyclePolicy
 
 
 class State(enum.Enum):
+    """The states of an instance."""
+
     IDLE = "Idle"
     SPAWNING = "Spawning"
     RUNNING = "Running"
@@ -20,6 +25,8 @@ class State(enum.Enum):
 
 
 class SupervisorEvent(enum.Enum):
+    """The inputs of the state machine."""
+
     WANTED = "a call, or an eager start"
     READY = "handshake done"
     RETRY = "failed, may try again"
@@ -34,6 +41,8 @@ class SupervisorEvent(enum.Enum):
 
 
 class SupervisorAction(enum.Enum):
+    """The outputs of the state machine: what the instance has to do."""
+
     NONE = "-"
     START = "spawn"
     OPEN = "let calls through"
@@ -45,6 +54,8 @@ class SupervisorAction(enum.Enum):
 
 
 class Step(NamedTuple):
+    """An entry of the table: the next state, and what to do."""
+
     state: State
     action: SupervisorAction
 
@@ -79,11 +90,12 @@ TABLE: dict[tuple[State, SupervisorEvent], Step] = {
     (_S.QUARANTINED, _E.STOP): Step(_S.STOPPED, _A.END),
     (_S.SHUTTING_DOWN, _E.GONE): Step(_S.STOPPED, _A.END),
 }
-"""What is not here changes nothing: a call during Backoff waits, a second stop is harmless."""
+"""Events that are missing for a state change nothing: a call during Backoff waits, a second stop is
+harmless."""
 
 
 class Supervisor:
-    """Where one instance is in the table, and how often it has failed of late."""
+    """The state of one instance, and its failures within the failure window."""
 
     __slots__ = ("_failures", "_policy", "state")
 
@@ -93,34 +105,36 @@ class Supervisor:
         self.state = State.IDLE
 
     def on(self, event: SupervisorEvent) -> SupervisorAction:
-        """Take a step; Action.NONE when the event means nothing here."""
+        """Take a step in the table; SupervisorAction.NONE when the event changes nothing in this state."""
         step = TABLE.get((self.state, event))
         if step is None:
             return SupervisorAction.NONE
         self.state = step.state
         return step.action
 
-    def judge(self, now: float, *, executed: bool, hopeless: bool = False) -> SupervisorEvent:
-        """What an unexpected end means: `executed` tells whether the program ever ran, `hopeless` that
-        another start would end the same way."""
+    def classify_exit(self, now: float, *, executed: bool, final: bool = False) -> SupervisorEvent:
+        """The event for a process that has ended: retry, give up, forget or gone.
+
+        `executed` tells whether the program ever ran, `final` that another start would fail in the same way.
+        """
         if self._policy.one_shot or self.state in (State.SHUTTING_DOWN, State.DRAINING):
             return SupervisorEvent.GONE
         if not executed and self.state is State.SPAWNING and self._policy.forget_launch_failures:
             return SupervisorEvent.FORGET
         window = now - self._policy.failure_window
         self._failures = (*(at for at in self._failures if at > window), now)
-        if hopeless or not self._policy.respawn or len(self._failures) >= self._policy.failure_limit:
+        if final or not self._policy.respawn or len(self._failures) >= self._policy.failure_limit:
             return SupervisorEvent.GIVE_UP
         return SupervisorEvent.RETRY
 
     @property
     def failures(self) -> int:
-        """Failures in the window, as of the last one: a good start does not wipe them out."""
+        """Failures in the window before the last one, which counts, too. A good start does not reset them."""
         return len(self._failures)
 
     @property
     def delay(self) -> float:
-        """How long to wait before the next start."""
+        """Backoff: seconds to wait before the next start."""
         backoff = self._policy.backoff
         return backoff[min(self.failures, len(backoff)) - 1] if backoff else 0.0
 

@@ -1,4 +1,4 @@
-"""Every byte between the host and a process, seen by somebody else on its way."""
+"""Taps: observers of every byte between the host and a process, such as a recorder."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ import msgspec
 
 from plughost.engine.channel import Send
 
-Way = Literal["out", "in"]
-Listener = Callable[[Way, bytes], object]
-"""Told of bytes once they have gone `out` to a process, and before what came `in` from it is looked at."""
+Direction = Literal["out", "in"]
+Listener = Callable[[Direction, bytes], object]
+"""Called with bytes after they were written `out` to a process, and before those that came `in` are
+decoded."""
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Whose bytes they are."""
+    """The process whose bytes a tap sees: its plugin, contract, framing and generation."""
 
     plugin: str
     contract: str
     framing: str
-    """The class of its framing, for whoever takes the bytes apart."""
+    """The name of its framing class, for decoding the bytes."""
     generation: int = 1
 
 
 Tap = Callable[[Origin], Listener | None]
-"""Asked for a listener whenever a process is started; None listens to nothing."""
+"""Called for each new process; returns a listener for its bytes, or None."""
 
 
 class Tapping:
-    """A tap on the processes of one instance. A listener's own fault never reaches the conversation."""
+    """The tap on the processes of one instance. An exception in a listener never reaches the conversation."""
 
     __slots__ = ("_loop", "_origin", "_tap")
 
@@ -40,14 +41,15 @@ class Tapping:
         self._origin = origin
         self._loop = loop
 
-    def ends(self, on_data: Callable[[bytes], None]) -> tuple[Callable[[bytes], None], Send]:
-        """Both ends of a new process's channel, with a listener in between."""
-        told = self._guarded(self._tap)(self._origin)
-        if told is None:
+    def wrap(self, on_data: Callable[[bytes], None]) -> tuple[Callable[[bytes], None], Send]:
+        """Put a listener around both functions of a new channel: the callback for data, and the write
+        function."""
+        listener = self._guarded(self._tap)(self._origin)
+        if listener is None:
             return on_data, os.write
-        listen = self._guarded(told)
+        listen = self._guarded(listener)
 
-        def hear(data: bytes) -> None:
+        def receive(data: bytes) -> None:
             listen("in", data)
             on_data(data)
 
@@ -56,7 +58,7 @@ class Tapping:
             listen("out", bytes(data[:written]))
             return written
 
-        return hear, send
+        return receive, send
 
     def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def guarded(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The one thing of an instance that is due next by time."""
+"""OneShotTimer: the single timer of an instance."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from plughost.clock import Clock, Timer
 
 
 class OneShotTimer:
-    """Whatever is set replaces what was set before."""
+    """A timer with one callback: setting it replaces the callback that was set before."""
 
     __slots__ = ("_clock", "_loop", "_timer")
 
@@ -19,18 +19,22 @@ class OneShotTimer:
         self._timer: Timer | None = None
 
     def at(self, when: float, callback: Callable[[], object]) -> None:
+        """Call back at a time of the clock."""
         self.cancel()
         self._timer = self._clock.call_at(when, callback)
 
     def after(self, delay: float, callback: Callable[[], object]) -> None:
+        """Call back after `delay` seconds of the clock."""
         self.at(self._clock.time() + delay, callback)
 
     def soon(self, delay: float, callback: Callable[[], object]) -> None:
-        """By the loop's own clock: what the kernel takes does not follow a test's clock."""
+        """Call back after `delay` real seconds, by the loop's own clock: the kernel does not follow a test's
+        virtual clock."""
         self.cancel()
         self._timer = self._loop.call_later(delay, callback)
 
     def cancel(self) -> None:
+        """Unset the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,1 +1,1 @@
-"""What a plugin may do: declared by its author, granted by its operator, and the intersection of both."""
+"""Permissions of plugins: capabilities and access, declared by the author ∩ granted by the operator."""

@@ -1,7 +1,7 @@
-"""What a plugin's process itself may do to the machine, as values: files, programs, hosts, and how much.
+"""Access and ResourceLimits: the files, programs and hosts that a plugin's process may use, and how much.
 
-What a plugin asks of the host over the wire is a `Capability`; what its own code could do without asking is a
-power, and the kernel holds it to that. No power is held that was not allowed.
+A request of a plugin to the host over the wire needs a `Capability`. What its own code does without asking
+the host needs access, which the kernel enforces. Nothing is accessible that was not allowed.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ ENDPOINT_WORDS = ("private", "plain")
 
 
 class Endpoint(msgspec.Struct, frozen=True, order=True):
-    """A host and a port that may be connected to."""
+    """A host and a port that a plugin may connect to."""
 
     host: str
-    """A name, `*.` and a name for all below it, or an IP address, in the one spelling it can have; `*` is
-    every public host."""
+    """A host name, `*.` and a name for all subdomains, or an IP address, in canonical form; `*` is every
+    public host."""
     port: int
-    """0 is every port."""
+    """The port; 0 is every port."""
     private: bool = False
-    """It may have an address that is not public: of this machine, or of a network of one's own."""
+    """Whether the host may have an address that is not public: of this machine or of a private network."""
     socket: str = ""
-    """A socket file of the host's that answers under this name; then no address is looked up."""
+    """A unix socket of the host that answers under this name; then the name is not resolved."""
     plain: bool = False
-    """It need not begin with TLS, where its port is for TLS alone."""
+    """Whether the connection need not be TLS, on a port that is otherwise for TLS only."""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -44,7 +44,7 @@ class Endpoint(msgspec.Struct, frozen=True, order=True):
 
 
 class ResourceLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of the machine one plugin may use, with all its processes. None is no limit of ours."""
+    """Resource limits of one plugin with all its processes. None means that plughost sets no limit."""
 
     memory: int | None = 1 << 30
     """Bytes of private memory."""
@@ -54,45 +54,46 @@ class ResourceLimits(msgspec.Struct, frozen=True, kw_only=True):
     file_size: int | None = 1 << 30
     """Bytes of one file."""
     cpu_seconds: int | None = None
-    """Of one process; a plugin that lives long uses much of it in time."""
+    """CPU time of one process; a plugin that runs for long adds up much of it."""
     scratch: int | None = 64 << 20
-    """Bytes of files in its own /tmp."""
+    """Bytes of files in its private /tmp."""
 
     @classmethod
     def parse(cls, words: Mapping[str, int | str | None]) -> ResourceLimits:
-        """Limits in the words of plughost.toml: `ResourceLimits.parse({"memory": "256M"})`."""
+        """Parse limits in the syntax of plughost.toml: `ResourceLimits.parse({"memory": "256M"})`."""
         from plughost.permissions.parse import parse_limits
 
         return parse_limits(words)
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything, beyond its own code and scratch folder, that a process may reach."""
+    """The files, programs and hosts that a process may use beyond its own code and scratch folder."""
 
     read: tuple[str, ...] = ()
     """Absolute paths that may be read: files, and folders with all below them."""
     write: tuple[str, ...] = ()
     """Absolute paths that may be read and changed."""
     execute: tuple[str, ...] = ()
-    """Absolute paths of programs that may be run beside its own command."""
+    """Absolute paths of programs that it may run beside its own command."""
     connect: tuple[Endpoint, ...] = ()
     """Hosts and ports that it may connect to."""
 
     @classmethod
     def parse(cls, words: Mapping[str, Sequence[str]], base: str = "") -> Access:
-        """Access in the words of plughost.toml: `Access.parse({"read": ["~/notes"]})`. Relative paths are
-        taken from `base`, or else from the working directory."""
+        """Parse access in the syntax of plughost.toml: `Access.parse({"read": ["~/notes"]})`. Relative paths
+        are taken from `base`, or else from the working directory."""
         from plughost.permissions.parse import parse_access
 
         return parse_access(words, base or os.getcwd())
 
 
 NONE = Access()
+"""No access beyond the plugin's own code and scratch folder."""
 
 
 def endpoint(text: str) -> Endpoint:
-    """`host:port`, and ` private` after it where private addresses are meant, ` plain` where it need not be
-    TLS; InvalidSpec when it is not.
+    """Parse an endpoint: `host:port`, followed by ` private` if private addresses are allowed, and by `
+    plain` if it need not be TLS. Raises InvalidSpec.
 
     `host:*` is every port of a host, `*:*` every public host.
     """

@@ -1,7 +1,8 @@
-"""Which addresses are public and which URLs are acceptable, over values only.
+"""Public and private IP addresses, canonical host names and strict URL parsing (against SSRF). Pure, without
+I/O.
 
-A URL is read in one strict way and written anew from its parts, so that whoever reads it next cannot read
-another host than the one that was checked.
+A URL is parsed in one strict way and written anew from its parts, so that no later parser can see another
+host than the one that was checked.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _AUTHORITY = re.compile(r"(?P<host>\[[^\]]*\]|[^:\[\]]*)(?::(?P<port>[0-9]{0,5})
 _NAME = re.compile(r"(?!.{254})[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*")
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
-# All that the registries of special-purpose addresses keep from the open internet. `is_global` knows most of
-# it, but what it knows differs between releases of Python, and it lets multicast through.
+# The special-purpose address registries of IANA. `is_global` knows most of them, but differs between releases
+# of Python, and it lets multicast through.
 _NOT_PUBLIC_V4 = [
     ipaddress.IPv4Network(network)
     for network in (
@@ -57,17 +58,18 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class UrlTarget(msgspec.Struct, frozen=True):
-    """A URL in parts, each in the one spelling it can have."""
+    """A parsed URL, each part in canonical form."""
 
     scheme: str
     host: str
     """A name in lower case or an IP address, without brackets."""
     port: int
     path: str
-    """With the query."""
+    """The path with the query."""
 
     @property
     def origin(self) -> str:
+        """Scheme, host and port, without the default port."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
         return f"{self.scheme}://{host}{port}"
@@ -77,12 +79,13 @@ class UrlTarget(msgspec.Struct, frozen=True):
         return self.origin + self.path
 
     def __str__(self) -> str:
-        """For people and logs: a query may hold secrets."""
+        """The URL without its query, for people and logs: a query may hold secrets."""
         return self.url.partition("?")[0]
 
 
 def is_public(address: Address) -> bool:
-    """Whether it is one host on the open internet. IPv4 in IPv6 clothes is judged as what it is."""
+    """Whether an address is a host on the public internet. An IPv4 address inside IPv6 counts as the IPv4
+    address."""
     if isinstance(address, ipaddress.IPv4Address):
         return address.is_global and not any(address in network for network in _NOT_PUBLIC_V4)
     inner = address.ipv4_mapped or address.sixtofour
@@ -96,8 +99,8 @@ def is_public(address: Address) -> bool:
 
 
 def is_private_host(host: str) -> bool:
-    """Whether a canonical host by its very name is on this machine or on a network of one's own. Where any
-    other name leads is known only when it is looked up."""
+    """Whether the name of a canonical host alone shows that it is on this machine or a private network. For
+    any other name, only resolving it tells."""
     address = literal(host)
     if address is not None:
         return not is_public(address)
@@ -105,7 +108,7 @@ def is_private_host(host: str) -> bool:
 
 
 def literal(host: str) -> Address | None:
-    """The address that a canonical host spells; None when it is a name."""
+    """The IP address of a canonical host that is written as one; None for a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -113,9 +116,9 @@ def literal(host: str) -> Address | None:
 
 
 def canonical_host(host: str) -> str:
-    """The one spelling of a host; ValueError says why there is none.
+    """The canonical form of a host; ValueError says why it has none.
 
-    International names are taken in their ASCII form only, and what looks like a number only as a plain IPv4
+    International names are accepted in their ASCII form only, and anything like a number only as a plain IPv4
     address: 0x7f.1, 017700000001 and 2130706433 are all 127.0.0.1 to one resolver or another.
     """
     if host.startswith("[") and host.endswith("]"):
@@ -125,19 +128,19 @@ def canonical_host(host: str) -> str:
     if ":" in host:
         if "%" in host:
             raise ValueError("an IPv6 address with a zone leads to this machine's own links")
-        return str(_parsed(ipaddress.IPv6Address, host))
+        return str(_parse_address(ipaddress.IPv6Address, host))
     host = host.lower().removesuffix(".")
     if not host:
         raise ValueError("it names no host")
     if not _NAME.fullmatch(host):
         raise ValueError("the host is no name in ASCII letters; an international name is written as xn--…")
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
-        return str(_parsed(ipaddress.IPv4Address, host))
+        return str(_parse_address(ipaddress.IPv4Address, host))
     return host
 
 
 def names(hosts: Iterable[str], host: str) -> bool:
-    """Whether a list of hosts names the canonical `host`; an entry that is no host names nothing."""
+    """Whether the canonical `host` is in a list of hosts; entries that are not hosts are ignored."""
     for entry in hosts:
         try:
             if canonical_host(entry) == host:
@@ -148,7 +151,7 @@ def names(hosts: Iterable[str], host: str) -> bool:
 
 
 def parse_url(text: str) -> UrlTarget:
-    """The parts of an http or https URL; ValueError says what is wrong with it."""
+    """Parse an http or https URL; ValueError says what is wrong with it."""
     if len(text) > MAX_URL:
         raise ValueError(f"the URL is longer than {MAX_URL} characters")
     if not all("!" <= character <= "~" for character in text) or "\\" in text:
@@ -170,11 +173,11 @@ def parse_url(text: str) -> UrlTarget:
 
 
 def shown(text: str) -> str:
-    """What an error may say of a URL that could not be read: no query, and nothing like a password."""
+    """A URL that could not be parsed, for error messages: without its query and anything like a password."""
     return ascii(re.split(r"[?#]", text.rpartition("@")[2])[0][:200])[1:-1]
 
 
-def _parsed(kind: type[Address], host: str) -> Address:
+def _parse_address(kind: type[Address], host: str) -> Address:
     try:
         return kind(host)
     except ValueError:

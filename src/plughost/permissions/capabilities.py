@@ -1,4 +1,4 @@
-"""Declared ∩ granted → effective capabilities, over values only."""
+"""Capability intersection: declared ∩ granted = effective capabilities. Pure functions of values."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from plughost.permissions.capability import Capability
 
 
 def effective(declared: Iterable[Capability], granted: Iterable[Capability]) -> frozenset[Capability]:
-    """What the plugin asked for and the operator allowed; a scope narrows to what both name."""
+    """The effective capabilities: declared by the plugin and granted by the operator. A scope is what both
+    name."""
     return frozenset(
         both for wanted in declared for given in granted if (both := _overlap(wanted, given)) is not None
     )
 
 
 def ungranted(declared: Iterable[Capability], granted: Iterable[Capability]) -> list[Capability]:
-    """What the plugin asked for and no grant covers whole, in its own order."""
+    """The declared capabilities that no grant covers completely, in the declared order."""
     allowed = list(granted)
     return [wanted for wanted in declared if not any(_overlap(wanted, given) == wanted for given in allowed)]
 
 
 def allows(capabilities: Iterable[Capability], name: str) -> bool:
-    """Whether the capability `name` is held in any scope."""
+    """Whether the capability `name` is among these, in any scope."""
     return any(capability.name == name for capability in capabilities)
 
 

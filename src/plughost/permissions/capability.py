@@ -1,4 +1,4 @@
-"""What a plugin may do, as a value: a name, and what the name is limited to."""
+"""Capability: the right to make certain requests to the host, a name with an optional scope."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Capability(msgspec.Struct, frozen=True):
-    """`scope` lists what it is limited to (hosts, paths …); None is the whole of it."""
+    """A capability. `scope` lists what it is limited to (hosts, paths …); None is unlimited."""
 
     name: str
     scope: tuple[str, ...] | None = None

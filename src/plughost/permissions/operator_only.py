@@ -1,7 +1,7 @@
-"""The operator's own words, where they reach further than a manifest's.
+"""OperatorAccess: private addresses and private files, which only the operator can grant.
 
-Where a contract takes its manifest's word for a grant, that word never includes private addresses or files
-that other users of the machine cannot read. Those are the operator's to name.
+Where a contract accepts its manifest as a grant, such a grant never includes private addresses, or files that
+other users of the machine cannot read. Those need a grant by the operator, by name.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from plughost.permissions.intersection import covers
 
 
 class OperatorAccess(msgspec.Struct, frozen=True):
-    """What the operator has named himself. The default is an operator who has said nothing."""
+    """What the operator granted by name. The default is nothing."""
 
     capabilities: frozenset[str] = frozenset()
-    """Their files may be private ones."""
+    """Capabilities granted by name: they include private files."""
     hosts: tuple[Endpoint, ...] = ()
-    """They may have private addresses."""
+    """Endpoints granted by name: they may have private addresses."""
     folders: tuple[str, ...] = ()
-    """What lies in them may be read, whoever else may."""
+    """Folders granted by name: all files in them may be read."""
 
     def reaches(self, host: str, port: int) -> bool:
-        """Whether a canonical host may have a private address; port 0 asks for any port."""
+        """Whether a canonical host may have a private address on this port; 0 means any port."""
         return any(
             covers(each.host, host) and (0 in (each.port, port) or each.port == port) for each in self.hosts
         )
 
 
-def operators_word(named: Iterable[Capability], allow: Access) -> OperatorAccess:
-    """`named` are capabilities that the operator has named, and `allow` is what he allows beside them."""
+def operator_access(named: Iterable[Capability], allow: Access) -> OperatorAccess:
+    """The OperatorAccess from the capabilities that the operator named, and the access allowed beside
+    them."""
     given = list(named)
     words = [word for each in given if each.name == "network" for word in each.scope or ()]
     return OperatorAccess(
@@ -49,4 +50,4 @@ def _endpoints(hosts: Iterable[str]) -> Iterator[Endpoint]:
         try:
             yield Endpoint(canonical_host(host), 0, True)
         except ValueError:
-            continue  # it names no host
+            continue  # not a host

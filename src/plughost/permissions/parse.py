@@ -1,4 +1,4 @@
-"""The operator's words for powers and limits, made into values: `read = ["~/notes"]`, `memory = "256M"`."""
+"""Parser of `allow` and `limits` in plughost.toml: `read = ["~/notes"]`, `memory = "256M"`."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 def parse_access(words: Mapping[str, Sequence[str]], base: str) -> Access:
-    """What may be read, written, executed and connected to. Relative paths are taken from `base`."""
+    """Parse the table `allow`: paths and hosts by read, write, execute, connect. Relative paths start at
+    `base`."""
     unknown = words.keys() - set(KINDS)
     if unknown:
         raise InvalidSpec(f"nothing is allowed by {sorted(unknown)[0]!r}; known: {', '.join(KINDS)}")
     return Access(
-        read=_each(words.get("read", ()), lambda word: _path(word, base)),
-        write=_each(words.get("write", ()), lambda word: _path(word, base)),
-        execute=_each(words.get("execute", ()), lambda word: _program(word, base)),
+        read=_unique(words.get("read", ()), lambda word: _path(word, base)),
+        write=_unique(words.get("write", ()), lambda word: _path(word, base)),
+        execute=_unique(words.get("execute", ()), lambda word: _program(word, base)),
         connect=_endpoints(words.get("connect", ())),
     )
 
 
-def joined(first: Access, second: Access) -> Access:
-    """What either allows."""
+def union(first: Access, second: Access) -> Access:
+    """The union of two accesses."""
     if second == NONE:
         return first
     return Access(
-        read=_each((*first.read, *second.read)),
-        write=_each((*first.write, *second.write)),
-        execute=_each((*first.execute, *second.execute)),
+        read=_unique((*first.read, *second.read)),
+        write=_unique((*first.write, *second.write)),
+        execute=_unique((*first.execute, *second.execute)),
         connect=tuple(dict.fromkeys((*first.connect, *second.connect))),
     )
 
 
 def parse_limits(table: Mapping[str, int | str | None]) -> ResourceLimits:
-    """Sizes as bytes or with K, M, G; `"none"` is no limit."""
+    """Parse the table `limits`. Sizes are in bytes, or with K, M, G, T; `"none"` is no limit."""
     unknown = table.keys() - set(ResourceLimits.__struct_fields__)
     if unknown:
         known = ", ".join(ResourceLimits.__struct_fields__)
@@ -48,8 +49,8 @@ def parse_limits(table: Mapping[str, int | str | None]) -> ResourceLimits:
     return ResourceLimits(**{name: _amount(name, value) for name, value in table.items()})
 
 
-def _each(words: Sequence[str], meaning: Callable[[str], str] = str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(meaning(word) for word in words))
+def _unique(words: Sequence[str], convert: Callable[[str], str] = str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(convert(word) for word in words))
 
 
 def _path(word: str, base: str) -> str:

@@ -1,4 +1,5 @@
-"""Names to addresses, in a few threads of their own: slow name servers must not use up the program's."""
+"""Resolver: DNS lookups in a few threads of their own, so that slow name servers do not use up the program's
+threads."""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ from plughost.permissions.addresses import Address, is_public, literal
 
 T = TypeVar("T")
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
-"""The IP addresses of a name; OSError when it has none."""
+"""Resolves a name to its IP addresses; raises OSError when it has none."""
 
 
 class Resolver:
-    """The machine's own resolver, in so many threads at once. One starts when there is work for it.
+    """The system resolver (getaddrinfo), in so many threads at once. Call it with a host name.
 
-    A program does not wait for them at its end: a name server that never answers keeps nobody from leaving.
+    A program does not wait for the threads at its end: a name server that never answers delays no exit.
     """
 
     def __init__(self, threads: int, name: str) -> None:
@@ -61,21 +62,21 @@ class Resolver:
 
 
 def is_remote(address: Address) -> bool:
-    """Whether it is a public address, and of another machine than this: to its own the kernel would send from
+    """Whether an address is public and not of this machine: the kernel would send to its own address from
     that very address. Nothing is sent to find out."""
     if not is_public(address):
         return False
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
-        with socket.socket(family, socket.SOCK_DGRAM) as way:
-            way.connect((str(address), 9))
-            return ipaddress.ip_address(way.getsockname()[0]) != address
-    except OSError as error:  # usually nowhere at all, as whoever connects will be told
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((str(address), 9))
+            return ipaddress.ip_address(probe.getsockname()[0]) != address
+    except OSError as error:  # usually unreachable, which the connection attempt will report
         return error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 async def addresses(host: str, resolve: Resolve) -> list[Address]:
-    """Every address of a canonical host, each once; OSError when it has none that can be read."""
+    """All addresses of a canonical host, without duplicates; raises OSError when it has none."""
     try:
         answers = [host] if literal(host) is not None else await resolve(host)
         return [ipaddress.ip_address(answer) for answer in dict.fromkeys(answers)]

@@ -19,7 +19,7 @@ from plughost.engine.launcher.launch import Launch
 from plughost.errors import InvalidSpec, LaunchFailed, SandboxUnavailable
 from plughost.permissions.access import NONE, Access, Endpoint
 from plughost.permissions.intersection import intersect
-from plughost.permissions.parse import joined
+from plughost.permissions.parse import union
 from plughost.sandbox import data_dir
 from plughost.sandbox.memory.meter import MemoryMeter
 from plughost.sandbox.plan import CLASSES, SandboxPlan, unconfined
@@ -295,7 +295,7 @@ class SandboxManager:
 def effective(spec: PluginSpec, binding: ResolvedSpec) -> Access:
     """The effective access of a plugin: what its manifest asks for and the operator allows, and what it
     always has."""
-    return joined(intersect(binding.declared, spec.allow), binding.own)
+    return union(intersect(binding.declared, spec.allow), binding.own)
 
 
 class _HostSetup:

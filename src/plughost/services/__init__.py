@@ -1,1 +1,2 @@
-"""What the host does for plugins that ask for it, each thing behind its capability."""
+"""The built-in services of the host for plugins: logs, snapshots, actions, files, network, storage. Each
+needs a capability."""

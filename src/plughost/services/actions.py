@@ -1,4 +1,4 @@
-"""Actions that a plugin may invoke: the embedding program's own, and those that other plugins provide."""
+"""The actions service: plugins invoke actions of the embedding program and of other plugins."""
 
 from __future__ import annotations
 
@@ -9,70 +9,79 @@ from typing import Protocol
 
 import msgspec
 
-from plughost._util.text import WHOLE, bounded
+from plughost._util.text import MAX_VALUE, bounded
 from plughost.clock import done_within
 from plughost.engine.caller import Caller
 from plughost.errors import Denied, InvalidSpec, PluginError, Timeout
 from plughost.permissions import capabilities
-from plughost.services.plugin_lookup import PluginLookup, offering
+from plughost.services.plugin_lookup import PluginLookup, find_provider
 from plughost.wire.base64_bytes import Octets, decode_plain
 from plughost.wire.ledger import FOREVER
 
-LONGEST_MS = 10**12
+MAX_TIMEOUT_MS = 10**12
+"""Longer timeouts are cut to this."""
 
 Handler = Callable[[Caller, bytes], Awaitable[bytes]]
+"""Performs an action: takes the plugin that asks and its payload, returns the answer."""
 
 
 class Invoke(Protocol):
+    """The params of an invocation."""
+
     action: str
     payload: Octets
     timeout_ms: int
 
 
 class HostAction(msgspec.Struct, frozen=True):
+    """A registered action of the embedding program."""
+
     handler: Handler
     spawns: bool
 
 
 class ActionAnswer(msgspec.Struct):
+    """A plugin's answer to an invocation."""
+
     payload: Octets
 
 
 class Actions:
-    """A registered action wins over a plugin's of the same name."""
+    """The actions service. A registered action takes precedence over a plugin's action of the same name."""
 
-    def __init__(self, directory: PluginLookup) -> None:
-        self._directory = weakref.ref(directory)
+    def __init__(self, plugins: PluginLookup) -> None:
+        self._plugins = weakref.ref(plugins)
         self._registered: dict[str, HostAction] = {}
 
     def register(self, name: str, handler: Handler, *, spawns: bool = False) -> None:
-        """Offer an action; one that runs a child for the plugin (`spawns`) needs spawn_subprocess."""
+        """Register an action. If it runs a child process for the plugin (`spawns`), the plugin needs the
+        capability spawn_subprocess."""
         self._registered[name] = HostAction(handler, spawns)
 
     async def invoke(self, caller: Caller, params: Invoke) -> bytes:
-        """Its answer. A result that comes after the caller's own time is nobody's."""
-        work = asyncio.ensure_future(self._work(caller, params))
-        limit = min(params.timeout_ms, LONGEST_MS) / 1000 if params.timeout_ms else FOREVER
+        """Invoke an action and return its answer; raises Timeout after the caller's `timeout_ms`."""
+        work = asyncio.ensure_future(self._perform(caller, params))
+        limit = min(params.timeout_ms, MAX_TIMEOUT_MS) / 1000 if params.timeout_ms else FOREVER
         try:
             if not await done_within(caller.plugin.clock, limit, work):
-                raise Timeout(f"action timed out: {bounded(params.action, WHOLE)}")
+                raise Timeout(f"action timed out: {bounded(params.action, MAX_VALUE)}")
             return work.result()
         finally:
             work.cancel()
 
-    async def _work(self, caller: Caller, params: Invoke) -> bytes:
+    async def _perform(self, caller: Caller, params: Invoke) -> bytes:
         action = self._registered.get(params.action)
         if action is None:
-            return await self._by_plugin(caller, params)
+            return await self._invoke_plugin(caller, params)
         if action.spawns and not capabilities.allows(caller.plugin.capabilities, "spawn_subprocess"):
             raise Denied("capability denied: spawn_subprocess")
         return await action.handler(caller, decode_plain(params.payload))
 
-    async def _by_plugin(self, caller: Caller, params: Invoke) -> bytes:
-        directory = self._directory()
-        found = offering(directory, "cli_namespaces", params.action) if directory is not None else None
+    async def _invoke_plugin(self, caller: Caller, params: Invoke) -> bytes:
+        plugins = self._plugins()
+        found = find_provider(plugins, "cli_namespaces", params.action) if plugins is not None else None
         if found is None:
-            raise InvalidSpec(f"unknown action: {bounded(params.action, WHOLE)}")
+            raise InvalidSpec(f"unknown action: {bounded(params.action, MAX_VALUE)}")
         name, plugin = found
         if name == caller.name:
             raise InvalidSpec(f"a plugin cannot invoke its own action: {params.action}")
@@ -85,6 +94,6 @@ class Actions:
             answer: ActionAnswer = await plugin.call(
                 "host/action/invoke", request, timeout=FOREVER, type=ActionAnswer
             )
-        except Timeout as error:  # of its start: not the caller's own
+        except Timeout as error:  # of the plugin's start: not the caller's timeout
             raise PluginError(f"action failed: {error.message}") from error
         return decode_plain(answer.payload)

@@ -1,4 +1,4 @@
-"""What plugins log and what they write to stderr: kept for a while, and told to whoever listens."""
+"""The logs service: log lines and stderr of plugins, kept in memory and published as events."""
 
 from __future__ import annotations
 
@@ -14,22 +14,24 @@ from plughost.errors import InvalidSpec
 from plughost.events import EventHub, Logged
 
 LEVELS = ("trace", "debug", "info", "warn", "error")
-KEPT = 1000
-"""Lines of each plugin."""
-MOST = 1 << 20
-"""Bytes of them, about: a thousand long lines would be many megabytes."""
-LONGEST = 16 << 10
-"""Characters of a message, and bytes of its fields; what is longer is cut, or left out."""
+MAX_LINES = 1000
+"""Lines that are kept of each plugin."""
+MAX_BYTES = 1 << 20
+"""Approximate bytes that are kept of each plugin: a thousand long lines would be many megabytes."""
+MAX_MESSAGE = 16 << 10
+"""Characters of a message, which is cut, and bytes of its fields, which are left out if they are larger."""
 
 
 class LogLine(Protocol):
+    """A log line as a plugin sends it."""
+
     level: str
     message: str
     fields: msgspec.Raw
 
 
 class LogSource(Protocol):
-    """Whose line it is."""
+    """The plugin of a line: its name and generation."""
 
     @property
     def name(self) -> str: ...
@@ -39,7 +41,7 @@ class LogSource(Protocol):
 
 
 class Connected(Protocol):
-    """A connection, as the sandbox tells of it."""
+    """A connection of a sandboxed plugin, as the egress proxy reports it."""
 
     host: str
     port: int
@@ -53,28 +55,28 @@ class Connected(Protocol):
 
 
 class Logs:
-    """The last lines of each plugin. What is below a plugin's threshold is not kept at all."""
+    """The logs service: keeps the last lines of each plugin. Lines below a plugin's threshold are dropped."""
 
     def __init__(self, events: EventHub, clock: Clock, thresholds: Mapping[str, str] | None = None) -> None:
         self._events = events
         self._clock = clock
         self._thresholds = dict(thresholds or {})
-        self._kept: dict[str, _Lines] = {}
+        self._lines: dict[str, _RecentLines] = {}
         self._denied: dict[str, dict[str, int]] = {}
-        """By plugin: what it was refused, and in which generation that was last told."""
+        """By plugin: messages of denials, and the generation for which each was last logged."""
 
     def set_threshold(self, plugin: str, level: str) -> None:
-        """From now on `plugin` is heard from `level` up; the usual is info."""
+        """Log lines of `plugin` from `level` upwards; default: info."""
         if level not in LEVELS:
             raise InvalidSpec(f"unknown log level {level!r}; known: {', '.join(LEVELS)}", plugin=plugin)
         self._thresholds[plugin] = level
 
     def recent(self, plugin: str) -> list[Logged]:
-        """What is kept of one plugin, oldest first."""
-        return list(self._kept[plugin].lines) if plugin in self._kept else []
+        """The lines that are kept of a plugin, oldest first."""
+        return list(self._lines[plugin].lines) if plugin in self._lines else []
 
     def log(self, caller: Caller, line: LogLine) -> None:
-        """A plugin's own line."""
+        """Log a line of a plugin."""
         if line.level not in LEVELS:
             raise InvalidSpec(f"unknown log level {line.level!r}")
         threshold = self._thresholds.get(caller.name, "info")
@@ -82,24 +84,24 @@ class Logs:
             self._keep(self._line(caller, line.level, line.message, _fields(line.fields), "log"))
 
     def overheard(self, caller: Caller, lines: list[str]) -> None:
-        """Lines of stderr: no level of their own, and never filtered."""
-        for line in lines[-KEPT:]:
+        """Log lines of stderr. They have no level of their own, and are never filtered."""
+        for line in lines[-MAX_LINES:]:
             self._keep(self._line(caller, "info", line, None, "stderr"))
 
     def noted(self, about: LogSource, what: str) -> None:
-        """The host's own remark on a plugin."""
+        """Log a remark of the host on a plugin."""
         self._keep(self._line(about, "warn", what, None, "host"))
 
     def denied(self, caller: LogSource, what: str, remedy: str) -> None:
-        """Something it may not: told once a generation, however often it asks."""
+        """Log a denial with the remedy, once per generation however often the plugin asks."""
         if self._is_first(caller, what):
             self._keep(self._line(caller, "warn", f"{what} ({remedy})", None, "denied"))
 
     def connected(self, caller: LogSource, connection: Connected, remedy: str = "") -> None:
-        """A connection of its own, of a confined plugin, that is over or never was: an event each. Of those
-        that were refused for one reason the first is kept, with the remedy."""
+        """Log a connection of a sandboxed plugin that has ended or was refused. Each is an event; of refused
+        ones with the same reason only the first is kept, with the remedy."""
         host = f"[{connection.host}]" if ":" in connection.host else connection.host
-        told = f"connect {f'{host}:{connection.port}' if host else connection.asked}: {connection.why}"
+        message = f"connect {f'{host}:{connection.port}' if host else connection.asked}: {connection.why}"
         traffic = {
             "address": connection.address,
             "up": connection.up,
@@ -107,18 +109,18 @@ class Logs:
             "seconds": round(connection.seconds, 3),
         }
         if connection.verdict != "refused":
-            self._keep(self._line(caller, "info", told, traffic, "egress"))
-        elif self._is_first(caller, told):
-            self._keep(self._line(caller, "warn", f"{told} ({remedy})", traffic, "denied"))
+            self._keep(self._line(caller, "info", message, traffic, "egress"))
+        elif self._is_first(caller, message):
+            self._keep(self._line(caller, "warn", f"{message} ({remedy})", traffic, "denied"))
         elif self._events:
-            self._events.publish(self._line(caller, "warn", told, traffic, "denied"))
+            self._events.publish(self._line(caller, "warn", message, traffic, "denied"))
 
     def _is_first(self, caller: LogSource, what: str) -> bool:
-        seen = self._denied.setdefault(caller.name, {})
-        if len(seen) >= KEPT:
-            seen.clear()
-        told, seen[what] = seen.get(what), caller.generation
-        return told != caller.generation
+        denied = self._denied.setdefault(caller.name, {})
+        if len(denied) >= MAX_LINES:
+            denied.clear()
+        last, denied[what] = denied.get(what), caller.generation
+        return last != caller.generation
 
     def _line(self, caller: LogSource, level: str, message: str, fields: Any, source: str) -> Logged:
         return Logged(
@@ -126,19 +128,19 @@ class Logs:
             generation=caller.generation,
             at=self._clock.time(),
             level=level,
-            message=message[:LONGEST],
+            message=message[:MAX_MESSAGE],
             fields=fields,
             source=source,
         )
 
     def _keep(self, line: Logged) -> None:
-        self._kept.setdefault(line.plugin, _Lines()).add(line)
+        self._lines.setdefault(line.plugin, _RecentLines()).add(line)
         if self._events:
             self._events.publish(line)
 
 
-class _Lines:
-    """The last ones, as many and as much as is kept."""
+class _RecentLines:
+    """The last lines of one plugin, bounded by number and bytes."""
 
     def __init__(self) -> None:
         self.lines: deque[Logged] = deque()
@@ -147,7 +149,7 @@ class _Lines:
     def add(self, line: Logged) -> None:
         self.lines.append(line)
         self._size += _size(line)
-        while len(self.lines) > KEPT or self._size > MOST:
+        while len(self.lines) > MAX_LINES or self._size > MAX_BYTES:
             self._size -= _size(self.lines.popleft())
 
 
@@ -157,7 +159,7 @@ def _size(line: Logged) -> int:
 
 def _fields(raw: msgspec.Raw) -> Any:
     size = len(bytes(raw))
-    if size > LONGEST:
+    if size > MAX_MESSAGE:
         return {"left_out": f"{size} bytes"}
     try:
         return msgspec.json.decode(raw) if size else None

@@ -1,4 +1,4 @@
-"""The other plugins, as services find and call them."""
+"""Lookup of plugins by what they provide, for services that call them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 
 class Callee(Protocol):
+    """A plugin that a service can call."""
+
     @property
     def provides(self) -> Mapping[str, tuple[str, ...]]: ...
 
@@ -16,13 +18,15 @@ class Callee(Protocol):
 
 
 class PluginLookup(Protocol):
+    """The plugins of a host by name."""
+
     @property
     def plugins(self) -> Mapping[str, Callee]: ...
 
 
-def offering(directory: PluginLookup, kind: str, word: str) -> tuple[str, Callee] | None:
-    """The plugin that offers `word`; of several the first by name."""
+def find_provider(lookup: PluginLookup, kind: str, word: str) -> tuple[str, Callee] | None:
+    """The plugin that provides `word`, with its name; of several, the first by name."""
     found = [
-        (name, plugin) for name, plugin in directory.plugins.items() if word in plugin.provides.get(kind, ())
+        (name, plugin) for name, plugin in lookup.plugins.items() if word in plugin.provides.get(kind, ())
     ]
     return min(found, default=None, key=lambda entry: entry[0])

@@ -1,4 +1,5 @@
-"""The host's own services by name; an embedding program replaces any of them with `Host.provide`."""
+"""The registry of built-in services by name; an embedding program replaces any of them with
+`Host.provide`."""
 
 from __future__ import annotations
 
@@ -10,18 +11,18 @@ from plughost.services.plugin_lookup import PluginLookup
 
 
 class HostContext(PluginLookup, Protocol):
-    """What the host's own services know of the host."""
+    """The part of the host that built-in services use."""
 
     _events: EventHub
     _clock: Clock
 
 
-def create_builtin(name: str, house: HostContext) -> Any:
-    """The host's own service of that name; None when it has none."""
+def create_builtin(name: str, host: HostContext) -> Any:
+    """Create the built-in service of that name; None when there is none."""
     if name == "logs":
         from plughost.services.logs import Logs
 
-        return Logs(house._events, house._clock)
+        return Logs(host._events, host._clock)
     if name == "snapshots":
         from plughost.services.snapshots import Snapshots
 
@@ -29,7 +30,7 @@ def create_builtin(name: str, house: HostContext) -> Any:
     if name == "actions":
         from plughost.services.actions import Actions
 
-        return Actions(house)
+        return Actions(host)
     if name == "fs":
         from plughost.services.file_and_network import FileService
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.engine.tap import Way
+from plughost.engine.tap import Direction
 from plughost.wire.framing import ContentLength, Frame, Frames, Framing, Lines
 
 LARGEST = 64 << 20
@@ -41,14 +41,14 @@ class FrameSplitter:
     """Splits both directions of one conversation. With an unknown framing, each passage counts as a frame."""
 
     def __init__(self, framing: str) -> None:
-        self._ways: dict[Way, Framing | None] = {"out": reader(framing), "in": reader(framing)}
+        self._ways: dict[Direction, Framing | None] = {"out": reader(framing), "in": reader(framing)}
 
-    def feed(self, way: Way, data: bytes) -> Frames:
+    def feed(self, way: Direction, data: bytes) -> Frames:
         """The frames that are complete now."""
         framing = self._ways[way]
         return [data] if framing is None else framing.feed(data)
 
-    def end(self, way: Way) -> Frames:
+    def end(self, way: Direction) -> Frames:
         framing = self._ways[way]
         return [] if framing is None else framing.end()
 

@@ -11,7 +11,7 @@ import msgspec
 
 from plughost._util.redaction.redactor import HIDDEN
 from plughost._util.text import escape_controls
-from plughost.engine.tap import Way
+from plughost.engine.tap import Direction
 from plughost.errors import InvalidSpec
 from plughost.testing.frame_splitter import (
     IDS,
@@ -43,7 +43,7 @@ class Player:
     any value. The other side may use other request ids than recorded: responses carry the new ones.
     """
 
-    def __init__(self, traffic: Traffic, ours: Way) -> None:
+    def __init__(self, traffic: Traffic, ours: Direction) -> None:
         framing = reader(traffic.origin.framing)
         if framing is None:
             raise InvalidSpec(
@@ -108,7 +108,7 @@ class Player:
             raise Different(f"{where} differs: {difference}")
 
 
-def _script(traffic: Traffic, ours: Way) -> Iterator[tuple[Way, Frame | FrameError]]:
+def _script(traffic: Traffic, ours: Direction) -> Iterator[tuple[Direction, Frame | FrameError]]:
     """The frames in order; our own side as raw passages if some of its bytes are not frames."""
     whole = not any(isinstance(item, FrameError) for way, item in traffic.frames() if way == ours)
     splitter = FrameSplitter(traffic.origin.framing)

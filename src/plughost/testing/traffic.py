@@ -10,7 +10,7 @@ from typing import get_args
 import msgspec
 
 from plughost._util.redaction.redactor import HIDDEN
-from plughost.engine.tap import Listener, Origin, Way
+from plughost.engine.tap import Direction, Listener, Origin
 from plughost.errors import InvalidSpec
 from plughost.testing.frame_splitter import FrameSplitter, reader
 from plughost.testing.redaction import TrafficRedactor
@@ -25,7 +25,7 @@ _OVERHEAD = 256
 class Passage(msgspec.Struct, frozen=True):
     """Bytes sent in one direction: `out` to the plugin, `in` from it."""
 
-    way: Way
+    way: Direction
     data: str
     """The bytes as latin-1 text, which has a character for every byte."""
 
@@ -37,21 +37,21 @@ class Traffic:
         self.origin = origin
         self.passages = passages or []
 
-    def add(self, way: Way, data: bytes) -> None:
+    def add(self, way: Direction, data: bytes) -> None:
         """Appends bytes sent in one direction."""
         self.passages.append(Passage(way, data.decode("latin-1")))
 
-    def bytes(self, way: Way) -> bytes:
+    def bytes(self, way: Direction) -> bytes:
         """All bytes sent in one direction."""
         return "".join(each.data for each in self.passages if each.way == way).encode("latin-1")
 
-    def frames(self) -> Iterator[tuple[Way, Frame | FrameError]]:
+    def frames(self) -> Iterator[tuple[Direction, Frame | FrameError]]:
         """Yields each frame where it was complete; at the end, incomplete frames."""
         splitter = FrameSplitter(self.origin.framing)
         for passage in self.passages:
             for frame in splitter.feed(passage.way, passage.data.encode("latin-1")):
                 yield passage.way, frame
-        for way in get_args(Way):
+        for way in get_args(Direction):
             for frame in splitter.end(way):
                 yield way, frame
 
@@ -100,7 +100,7 @@ class Recorder:
         traffic = Traffic(origin)
         self.conversations.append(traffic)
 
-        def listen(way: Way, data: bytes) -> None:
+        def listen(way: Direction, data: bytes) -> None:
             if self._take(len(data)):
                 traffic.add(way, data)
 

@@ -1,1 +1,2 @@
-"""Bytes ↔ frames ↔ envelopes, and the ledger of open requests. Pure: no I/O, no event loop, no contract."""
+"""The wire: framing (bytes ↔ frames), messages (frames ↔ structs) and the ledger of open requests. Pure: no
+I/O, no event loop, no contract."""

@@ -1,4 +1,4 @@
-"""Bytes inside JSON: padded base64; an array of numbers, an older form, is read and never written."""
+"""Bytes in JSON as padded base64. An array of numbers, an older form, is accepted but never written."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import msgspec
 
 Octet = Annotated[int, msgspec.Meta(ge=0, le=255)]
 Octets = bytes | list[Octet]
-"""As a member's type: what was read is `decode_plain(member)`."""
+"""The type of a struct member that holds bytes; read it with `decode_plain(member)`."""
 
 
 def decode_plain(octets: Octets) -> bytes:
+    """The bytes of a member, in whichever form it came."""
     return bytes(octets)

@@ -1,8 +1,9 @@
-"""Where one message ends and the next begins.
+"""Framing: where one message ends and the next begins. Newline-delimited JSON, and Content-Length headers
+(LSP).
 
-A framing is a push decoder: `feed` takes whatever bytes arrived and returns the frames they complete,
-in order; any split of the same bytes gives the same frames. No byte is scanned twice, and what is
-held never exceeds the limit. What is wrong comes out in its place as a `FrameError`.
+A framing is a push decoder: `feed` takes whatever bytes arrived and returns the frames they complete, in
+order; any split of the same bytes gives the same frames. No byte is scanned twice, and the buffer never
+exceeds the limit. Bytes that are not a frame are returned as a `FrameError`, in order among the frames.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import re
 from typing import Protocol
 
 HEAD = 256
-"""How many of the first bytes of something wrong are kept for diagnosis."""
+"""Bytes at the beginning of a wrong message that are kept for diagnosis."""
 
 
 class FrameError(Exception):
-    """Bytes that make no frame. After a `fatal` one the stream cannot be read on."""
+    """Bytes that are not a frame. After a `fatal` error the rest of the stream cannot be decoded."""
 
     def __init__(self, message: str, head: bytes, *, fatal: bool) -> None:
         super().__init__(message)
@@ -34,13 +35,13 @@ class FrameTooLarge(Exception):
 
 
 Frame = bytes | bytearray
-"""A large frame is the very buffer it was collected in: joining it anew would hold up everybody."""
+"""A large frame is the buffer in which it was collected: copying it would hold up the event loop."""
 Frames = list[Frame | FrameError]
 
 LARGE = 1 << 20
 
 
-def _whole(buffer: bytearray) -> Frame:
+def _as_frame(buffer: bytearray) -> Frame:
     return buffer if len(buffer) >= LARGE else bytes(buffer)
 
 
@@ -48,19 +49,20 @@ class Framing(Protocol):
     """Splits a byte stream into frames and encodes messages as frames, without any I/O."""
 
     def feed(self, data: bytes) -> Frames:
-        """The frames that `data` completes."""
+        """Take bytes; the frames that they complete."""
 
     def end(self) -> Frames:
-        """The stream has ended: what was left, as a last frame or an error."""
+        """The stream has ended; the rest as a last frame or an error."""
 
     def encode(self, body: bytes) -> bytes:
-        """One message as it goes on the wire; FrameTooLarge when it may not."""
+        """Encode one message for the wire; raises FrameTooLarge when it is over the limit."""
 
 
 class Lines:
-    """One message per line (NDJSON). The limit counts a line without its LF or CRLF.
+    """Newline-delimited framing: one message per line (NDJSON). The limit is for a line without its LF or
+    CRLF.
 
-    A line past the limit is one error; its rest is skipped without being kept.
+    A line over the limit is one error; the rest of the line is skipped without being buffered.
     """
 
     __slots__ = ("_held", "_limit", "_send_limit", "_skipping")
@@ -69,7 +71,7 @@ class Lines:
         self._limit = limit
         self._send_limit = limit if send_limit is None else send_limit
         self._held: bytearray | None = None
-        """The beginning of a line whose end has not come yet."""
+        """The beginning of a line that is not complete yet."""
         self._skipping = False
 
     def feed(self, data: bytes) -> Frames:
@@ -80,7 +82,9 @@ class Lines:
             if self._held is not None or self._skipping:
                 frames[:1] = self._complete(frames[0])  # type: ignore[arg-type]
             if len(data) > self._limit:
-                frames = [line if isinstance(line, FrameError) else self._judge(line) for line in frames]
+                frames = [
+                    line if isinstance(line, FrameError) else self._check_length(line) for line in frames
+                ]
         if last:
             frames += self._hold(last)  # type: ignore[arg-type]
         return frames
@@ -91,11 +95,11 @@ class Lines:
     def encode(self, body: bytes) -> bytes:
         if len(body) > self._send_limit:
             raise FrameTooLarge(f"a message of {len(body)} bytes is over the limit of {self._send_limit}")
-        if 10 in body:  # white space from a caller's own JSON: inside strings it is always escaped
+        if 10 in body:  # white space in a caller's own JSON: in strings it is always escaped
             body = body.replace(b"\n", b" ")
         return body + b"\n"
 
-    def _judge(self, line: Frame) -> Frame | FrameError:
+    def _check_length(self, line: Frame) -> Frame | FrameError:
         if len(line) <= self._limit or (len(line) == self._limit + 1 and line.endswith(b"\r")):
             return line
         return self._too_long(line)
@@ -124,23 +128,24 @@ class Lines:
         line = self._held or bytearray()
         self._held = None
         line += piece
-        return [self._judge(_whole(line))]
+        return [self._check_length(_as_frame(line))]
 
 
 _CHARSET = re.compile(rb";\s*charset\s*=\s*\"?([^\";\s]*)", re.I)
 _UTF8 = (b"utf-8", b"utf8")
-"""Both are the same to LSP, for the sake of its past."""
+"""LSP accepts both, for backwards compatibility."""
 _PLAIN_HEADER = re.compile(rb"Content-Length: ([0-9]{1,7})\r\n\r\n")
 _LENGTH = re.compile(rb"\+?[0-9]{1,20}")
 
 
 class ContentLength:
-    """`Content-Length: n`, CRLF, CRLF, n bytes. Every error is fatal: the place in the stream is lost.
+    """Content-Length framing: `Content-Length: n`, CRLF, CRLF, n bytes. Every error is fatal, because the
+    position in the stream is lost.
 
-    The name is taken in any case, and white space around name and value is trimmed. A repeated header
+    Header names are case-insensitive, and white space around name and value is trimmed. A repeated header
     overrides the one before it, and any other header is an error. With `lsp` the headers are those of the
-    Language Server Protocol: Content-Type may stand beside Content-Length and says UTF-8 if it names a
-    charset, and neither may be repeated. The header limit counts every byte up to and with the blank line.
+    Language Server Protocol: Content-Type is allowed beside Content-Length and must be UTF-8 if it names a
+    charset, and neither may be repeated. The header limit counts every byte, including the blank line.
     """
 
     __slots__ = (
@@ -162,11 +167,11 @@ class ContentLength:
         self._in_body = False
         self._length = -1
         self._typed = False
-        """The header block has a Content-Type."""
+        """Whether the header block has a Content-Type."""
         self._buffer = bytearray()
-        """Of the body; before that, of an unfinished header line."""
+        """The bytes of the body so far; before that, of an incomplete header line."""
         self._held = 0
-        """Bytes of the body so far; before that, of the header block."""
+        """Number of bytes of the body so far; before that, of the header block."""
         self._head = b""
 
     def feed(self, data: bytes) -> Frames:
@@ -179,7 +184,7 @@ class ContentLength:
                 elif not self._held and (header := _PLAIN_HEADER.match(data, position)):
                     body = header.end()
                     length = int(header[1])
-                    if body + length > len(data) or length > self._body_limit:  # the careful way
+                    if body + length > len(data) or length > self._body_limit:  # not a simple frame
                         position = self._read_header_line(data, position, frames)
                     else:
                         position = body + length
@@ -210,7 +215,7 @@ class ContentLength:
         self._held += len(piece)
         self._buffer += piece
         if self._held == self._length:
-            frames.append(_whole(self._buffer))
+            frames.append(_as_frame(self._buffer))
             self._start_over()
         return position + len(piece)
 
@@ -245,7 +250,7 @@ class ContentLength:
             self._held = 0
 
     def _parse(self, line: bytes) -> int:
-        """The length of the body, as far as it is known after this line."""
+        """Parse a header line; the length of the body, or -1 while it is not known."""
         try:
             line.decode()
         except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Who waits for which answer, and until when."""
+"""Ledger: the open requests by id, and their deadlines."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from typing import Protocol, TypeVar
 
 
 class HasDeadline(Protocol):
+    """An entry of the ledger; `deadline` is a time of the clock."""
+
     deadline: float
 
 
 T = TypeVar("T", bound=HasDeadline)
 
 FOREVER = math.inf
+"""The deadline of an entry that has none."""
 
 
 class Ledger(dict[int, T]):
-    """Open requests by id, in the order they were sent: file with `[]`, settle with `pop`.
+    """The open requests by id, in the order they were sent: add with `[]`, remove with `pop`.
 
-    Ids rise from `first`, so that an answer nobody waits for can be told: one that was minted is late
-    or doubled, another was never asked for. No memory of the past is needed for that. It is a
-    dictionary, and not something that has one, because every call goes through it twice.
+    Ids rise from `first`. So an answer to a request that is not open can be classified without remembering
+    old ids: an id that was minted is late or duplicate, any other was never asked for. It is a dictionary,
+    and does not contain one, because every call goes through it twice.
     """
 
     __slots__ = ("_first", "following")
@@ -29,31 +32,35 @@ class Ledger(dict[int, T]):
         super().__init__()
         self._first = first
         self.following = first
-        """The next number to be minted."""
+        """The next id."""
 
     def mint(self) -> int:
+        """A new id."""
         number = self.following
         self.following = number + 1
         return number
 
     def was_minted(self, number: int) -> bool:
+        """Whether this id was ever used by us."""
         return self._first <= number < self.following
 
     def oldest(self) -> T | None:
+        """The open request that was sent first."""
         return next(iter(self.values()), None)
 
     def close(self) -> list[T]:
-        """Remove and return everything that is open."""
+        """Remove and return all open requests."""
         entries = list(self.values())
         self.clear()
         return entries
 
 
 def expire(entries: dict[int, T], now: float) -> list[T]:
-    """Remove and return what should have been done by `now`, oldest first."""
+    """Remove and return the entries whose deadline has passed, oldest first."""
     late = [number for number, entry in entries.items() if entry.deadline <= now]
     return [entries.pop(number) for number in late]
 
 
 def next_deadline(entries: dict[int, T]) -> float:
+    """The earliest deadline; FOREVER when there is none."""
     return min((entry.deadline for entry in entries.values()), default=FOREVER)

@@ -1,4 +1,5 @@
-"""Messages as typed structs; payloads stay `Raw` so that only who needs them pays for decoding."""
+"""Messages as typed structs: Request, Response, Notification, Progress. Payloads stay `Raw`, so that only
+code that needs them pays for decoding."""
 
 from __future__ import annotations
 
@@ -10,19 +11,19 @@ from plughost.errors import Malformed
 from plughost.wire.framing import HEAD, Frame
 
 NOTHING: Final = msgspec.Raw(b"")
-"""A member that was not there; `null` is there, and is Raw(b"null")."""
+"""The value of a missing member. A member that is `null` is Raw(b"null")."""
 
 ABSENT: Final = msgspec.UNSET
-"""A value the caller did not give; None is given, and becomes `null`."""
+"""A parameter that the caller did not pass. None is a value, and becomes `null`."""
 
 encode: Final = msgspec.json.Encoder().encode
-"""A message as JSON: compact, but for what a caller's Raw brings along."""
+"""Encode a message as JSON: compact, except inside a caller's Raw."""
 
 _decode: Final = msgspec.json.Decoder().decode
 
 
 class Response(msgspec.Struct, gc=False):
-    """What the plugin said to one of our requests: a result or an error, and its contract's extras."""
+    """The plugin's response to a request: a result or an error. Contracts subclass it for further members."""
 
     id: int
     result: msgspec.Raw = NOTHING
@@ -30,14 +31,14 @@ class Response(msgspec.Struct, gc=False):
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """What the plugin says of one of our requests before its answer."""
+    """A progress event that the plugin sends for a request before its response."""
 
     id: int
     payload: msgspec.Raw
 
 
 class Request(msgspec.Struct, frozen=True):
-    """The plugin asks the host. The id is echoed as it came."""
+    """A request of the plugin to the host. The id is echoed as it came."""
 
     id: int | str
     method: str
@@ -45,26 +46,27 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Notification(msgspec.Struct, frozen=True):
-    """The plugin tells the host and expects no answer."""
+    """A notification of the plugin to the host; it has no response."""
 
     method: str
     params: msgspec.Raw = NOTHING
 
 
 class Unusable(msgspec.Struct, frozen=True):
-    """A frame that means nothing: dropped and counted. No call is failed by it, but one that it was meant to
-    answer and that would wait for ever."""
+    """A frame that is not a usable message: it is dropped and counted. It fails no call, except one that it
+    was meant to answer and that would wait for ever."""
 
     reason: str
     head: bytes
     meant_for: int | None = None
-    """The request that it seems to answer."""
+    """The id of the request that it seems to answer."""
     final: bool = False
-    """Whether no better answer can follow, so that the call is failed at once, also one with a deadline."""
+    """Whether no better response can follow: then the call fails at once, even if it has a deadline."""
 
 
 def decode(payload: msgspec.Raw, wrong: type[Malformed] = Malformed, kind: Any = Any) -> Any:
-    """A payload as a value. The frame was JSON, but a number may still be out of range."""
+    """Decode a payload as the type `kind`; raises `wrong`. The frame was JSON, but a number may be out of
+    range."""
     try:
         return _decode(payload) if kind is Any else msgspec.json.decode(payload, type=kind)
     except (ValueError, RecursionError) as error:
@@ -73,7 +75,7 @@ def decode(payload: msgspec.Raw, wrong: type[Malformed] = Malformed, kind: Any =
 
 
 def is_utf8(data: Frame) -> bool:
-    """Whether `data` is valid UTF-8: `Raw` payloads are not looked at by the decoder."""
+    """Whether `data` is valid UTF-8, which the decoder does not check inside `Raw` payloads."""
     if data.isascii():
         return True
     try:

@@ -14,10 +14,10 @@ from plughost.wire.framing import Frame
 
 T_co = TypeVar("T_co", covariant=True)
 
-LARGEST = 1 << 20
-"""A larger message is not repaired: its repair would hold up the event loop."""
-MOST = 1000
-"""How many lone surrogates are replaced in one message."""
+MAX_SIZE = 1 << 20
+"""Bytes of a message; a larger one is not repaired, because that would hold up the event loop."""
+MAX_REPLACED = 1000
+"""Lone surrogates that are replaced in one message."""
 
 _REPLACEMENT = rb"\\ufffd"
 _LONE_HIGH = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})")
@@ -25,17 +25,19 @@ _LONE_LOW = re.compile(rb"(?<!\\u[dD][89abAB][0-9a-fA-F][0-9a-fA-F])\\u[dD][c-fC
 
 
 class Decoder(Protocol[T_co]):
+    """A JSON decoder for one type, such as `msgspec.json.Decoder`."""
+
     def decode(self, frame: Frame, /) -> T_co: ...
 
 
 class LoneSurrogates(ValueError):
-    """A message with lone surrogates that are too many to be replaced, or that is too large for it."""
+    """Raised for a message with too many lone surrogates, or one that is too large to be repaired."""
 
 
 def decode_replacing(decoder: Decoder[T_co], frame: Frame) -> T_co:
-    """`decoder.decode(frame)`; when that fails for lone surrogates, the same with U+FFFD for each.
+    """Decode a frame; if that fails because of lone surrogates, decode it again with U+FFFD in their place.
 
-    LoneSurrogates when there are too many: no repeated message will be better.
+    Raises LoneSurrogates when there are too many: then no better message will follow.
     """
     try:
         return decoder.decode(frame)
@@ -47,18 +49,18 @@ def decode_replacing(decoder: Decoder[T_co], frame: Frame) -> T_co:
 
 
 def without_lone_surrogates(frame: Frame) -> bytes | None:
-    """JSON text with U+FFFD for each lone surrogate; None when it has none."""
+    """The JSON text with U+FFFD in place of each lone surrogate; None when it has none."""
     if b"\0" in frame:  # not allowed in JSON: here it masks escaped backslashes
         return None
-    if len(frame) > LARGEST:
+    if len(frame) > MAX_SIZE:
         if b"\\ud" in frame or b"\\uD" in frame:
             raise LoneSurrogates(
-                f"it has lone surrogates, or is not JSON; in a message over {LARGEST} bytes none is replaced"
+                f"it has lone surrogates, or is not JSON; in a message over {MAX_SIZE} bytes none is replaced"
             )
         return None
     masked = bytes(frame).replace(rb"\\", b"\0\0")
-    masked, high = _LONE_HIGH.subn(_REPLACEMENT, masked, MOST + 1)
-    masked, low = _LONE_LOW.subn(_REPLACEMENT, masked, MOST + 1)
-    if high + low > MOST:
-        raise LoneSurrogates(f"it has more than {MOST} lone surrogates")
+    masked, high = _LONE_HIGH.subn(_REPLACEMENT, masked, MAX_REPLACED + 1)
+    masked, low = _LONE_LOW.subn(_REPLACEMENT, masked, MAX_REPLACED + 1)
+    if high + low > MAX_REPLACED:
+        raise LoneSurrogates(f"it has more than {MAX_REPLACED} lone surrogates")
     return masked.replace(b"\0", b"\\") if high + low else None

@@ -1,6 +1,6 @@
-"""JSON Schemas of plugins, for their configuration, input and output.
+"""Validation against JSON Schemas of plugins, for their configuration, input and output.
 
-A schema is the plugin's, so it is a stranger's program in a small language. References lead nowhere but
+A schema comes from the plugin, so it is an untrusted program in a small language. References lead nowhere but
 into the schema itself, and all of them written out must stay small: otherwise a page of schema keeps a
 checker busy for years. One may lead back to itself, as that of a tree does, where each round goes a step
 down into the value, and where there is one way to go on: with two, each step would double the work.
@@ -34,6 +34,8 @@ _TWICE = {"unevaluatedProperties", "unevaluatedItems"}
 
 
 class Measure(NamedTuple):
+    """The size of a schema with its references written out."""
+
     parts: int
     again: int = 0
     """How many ways lead back into something that leads to itself."""
@@ -59,7 +61,7 @@ def schema_problem(schema: dict[str, Any], seconds: float = SECONDS) -> str | No
 
 
 def problems_in_worker(schema: Any, value: Any, seconds: float = SECONDS) -> list[str]:
-    """What of a value is not as a schema wants it, found in a process of its own, which is waited for.
+    """The problems of a value, found in a worker process, which is waited for.
 
     For values that hold no secrets.
     """
@@ -74,7 +76,8 @@ def problems_in_worker(schema: Any, value: Any, seconds: float = SECONDS) -> lis
 
 
 def quick_problems(schema: Any, value: Any) -> list[str]:
-    """The same where nothing may take long: what would is a problem itself. ValueError for a wrong schema."""
+    """The problems of a value, found at once: a check that would take long is a problem itself. Raises
+    ValueError for a wrong schema."""
     if why := cost.too_costly(schema):
         raise ValueError(why)
     checker, size = Checker(schema), len(json.encode(value))
@@ -88,7 +91,7 @@ def quick_problems(schema: Any, value: Any) -> list[str]:
 
 
 def quick_schema_problem(schema: dict[str, Any]) -> str | None:
-    """What is wrong with a schema; to take long is wrong, too."""
+    """What is wrong with a schema; being slow to compile is wrong, too."""
     if why := cost.too_costly(schema):
         return why
     try:
@@ -99,9 +102,9 @@ def quick_schema_problem(schema: dict[str, Any]) -> str | None:
 
 
 class Checker:
-    """A schema made ready for many values. ValueError when it cannot be used.
+    """A compiled schema that checks values. Raises ValueError when the schema cannot be used.
 
-    With a `mask`, problems say that instead of the value: for values that are nobody's to be shown.
+    With a `mask`, messages contain that in place of the value: for values that may be secret.
     """
 
     def __init__(self, schema: Any, mask: str | None = None) -> None:
@@ -123,7 +126,7 @@ class Checker:
         """The same of telling what is wrong."""
 
     def problems(self, value: Any) -> list[TruncatedText]:
-        """What of a value is not as the schema wants it."""
+        """The problems of a value: where it does not match the schema."""
         found: list[TruncatedText] = []
         deep = TruncatedText("it does not fit, and is too many levels deep to say where")
         too_deep = [] if self.fits(value) else [deep]

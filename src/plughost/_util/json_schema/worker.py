@@ -1,4 +1,4 @@
-"""Checks against JSON Schemas in a worker process: jobs `compile` and `check`."""
+"""The worker process that checks values against JSON Schemas: jobs `compile` and `check`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _checker(schema: bytes, mask: str | None) -> Checker:
 
 
 def compiled(schema: bytes, mask: str | None = "the value") -> Checker:
-    """A schema made ready, from few that are kept. ValueError when it cannot be used."""
+    """The compiled schema, from a small cache. Raises ValueError when it cannot be used."""
     try:
         return _checker(schema, mask)
     except RecursionError:
@@ -27,9 +27,11 @@ def compiled(schema: bytes, mask: str | None = "the value") -> Checker:
 
 
 def handle(head: dict[str, Any], body: bytes) -> Reply:
-    """`wrong_schema`: why the schema cannot be used; `problems`: what is wrong with the value.
+    """Handle a job. Replies `wrong_schema`: why the schema cannot be used; `problems`: what is wrong with the
+    value.
 
-    The body is the schema, of `schema` bytes, and then the value. It is told only where `shown` says so.
+    The body is the schema, of `schema` bytes, and then the value. Messages contain the value only if `shown`
+    is set.
     """
     size = head["schema"]
     try:

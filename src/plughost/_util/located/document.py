@@ -1,4 +1,4 @@
-"""Files that people write, checked whole: every problem at once, each with its file, line and field.
+"""Document: a configuration file checked as a whole. It reports all problems, each with file, line and field.
 
 msgspec stops at the first error and knows no lines. Here each field of a struct is converted on its
 own, so that one mistake does not hide the next, and the place of every key is found in the text.
@@ -29,7 +29,7 @@ INTEGERS = range(-(1 << 63), 1 << 64)
 
 
 class LocatedProblem(msgspec.Struct, frozen=True):
-    """One thing to mend in one file."""
+    """A problem in a file, with its line and field."""
 
     file: str
     line: int
@@ -43,7 +43,7 @@ class LocatedProblem(msgspec.Struct, frozen=True):
 
 
 class Document:
-    """The data of a file, where each key stands in it, and the problems found so far."""
+    """The data of a file, the line of each key, and the problems found so far."""
 
     def __init__(self, file: str, data: dict[str, Any], lines: Mapping[Field, int]) -> None:
         self.file = file
@@ -78,16 +78,17 @@ class Document:
         return 0
 
     def problem(self, field: Field, message: str, line: int | None = None) -> None:
+        """Add a problem at a field."""
         self._found.append((field, self.lint(field, message, line)))
 
     def lint(self, field: Field, message: str, line: int | None = None) -> LocatedProblem:
-        """Something that is no problem of this document, but should be better."""
+        """A lint: something that is accepted, but should be better."""
         name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in field).lstrip(".")
         return LocatedProblem(self.file, self.line(field) if line is None else line, name, message)
 
     def set_aside_unknown(self, kind: type[msgspec.Struct], data: Any) -> list[LocatedProblem]:
-        """Keys of a later revision, or misspelt, and those without a value that need none: out of the way,
-        and told. What is out of the way cannot be wrong any more."""
+        """Remove unknown keys (of a later revision, or misspelt) and optional keys without a value, with all
+        their problems; returns a lint for each."""
         lints: list[LocatedProblem] = []
         aside: set[Field] = set()
         for field, why in self._needless(kind, data, ()):
@@ -101,7 +102,7 @@ class Document:
         return lints
 
     def _needless(self, kind: Any, data: Any, field: Field) -> Iterator[tuple[Field, str]]:
-        """Takes away what `kind` has no use for, and tells where that was."""
+        """Remove the keys that `kind` does not have; yields where they were."""
         if get_origin(kind) is list and isinstance(data, list):
             for number, each in enumerate(data):
                 yield from self._needless(get_args(kind)[0], each, (*field, number))
@@ -117,12 +118,12 @@ class Document:
                 del data[name]
 
     def check(self) -> None:
-        """Raise everything found, in the order of the file."""
+        """Raise InvalidConfig with all problems, in the order of the file."""
         if self._found:
             raise InvalidConfig(sorted(self.problems, key=lambda problem: problem.line))
 
     def read(self, kind: type[T], field: Field, data: Any) -> T | None:
-        """`data` as a `kind` struct; None with its problems noted when it is not one."""
+        """Convert `data` to the struct `kind`; None, with the problems added, when that is not possible."""
         found = len(self._found)
         values = self._fields(kind, field, data)
         return None if len(self._found) > found or values is None else kind(**values)
@@ -164,7 +165,7 @@ class Document:
 
 
 def expand(text: str, variables: Mapping[str, str], missing: Callable[[str], None]) -> str:
-    """`${NAME}` replaced by its value; a name without one is told to `missing`."""
+    """Replace `${NAME}` by its value; `missing` is called for a name without one."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
@@ -176,12 +177,12 @@ def expand(text: str, variables: Mapping[str, str], missing: Callable[[str], Non
 
 
 def read_text(path: Path, largest: int = LARGEST) -> str:
-    """A regular file of reasonable size; what it is not is one problem."""
+    """Read a regular file of limited size as text; raises InvalidConfig."""
     return _text(path, largest, read_regular)
 
 
 def read_authors_text(path: Path, largest: int) -> str:
-    """The same for a file that came with a plugin, in a folder given by its real path. It is not followed to
+    """Read a text file that came with a plugin, in a folder given by its real path. A link does not lead to
     private files outside of that folder."""
     return _text(path, largest, read_authors)
 
@@ -195,7 +196,7 @@ def _text(path: Path, largest: int, read: Callable[[Path, int], bytes]) -> str:
 
 
 def as_text(data: bytes, name: str) -> str:
-    """The bytes of a file called `name`; what is no UTF-8 is one problem."""
+    """Decode the bytes of a file called `name`; raises InvalidConfig when they are not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -1,4 +1,4 @@
-"""TOML with the line of every key."""
+"""Reads TOML files as documents that know the line of every key."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def load_toml(path: Path, name: str | None = None) -> Document:
 
 
 def load_authors_toml(path: Path, name: str | None = None) -> Document:
-    """The same for a file that came with a plugin, in a folder given by its real path: it has bounds within
-    which it is read quickly, and does not lead to private files elsewhere."""
+    """Read a TOML file that came with a plugin, which is untrusted, in a folder given by its real path. Its
+    size is limited, so that it is read quickly, and it does not lead to private files elsewhere."""
     return parse_authors_toml(read_authors_text(path, LARGEST_OF_AUTHORS), name or str(path))
 
 
 def parse_authors_toml(text: str, name: str) -> Document:
-    """TOML that came from an author's file called `name`."""
+    """Parse TOML of a plugin author's file called `name`."""
     if sum(map(text.count, ",.[{=\n")) > MOST_MARKS:
         message = f"more than {MOST_MARKS} commas, dots, brackets, equals signs and lines; make it shorter"
         raise InvalidConfig([LocatedProblem(name, 0, "", message)])
@@ -77,7 +77,7 @@ _MANY_DIGITS = re.compile(r"[0-9](?:_?[0-9]){999}")
 
 
 def _large_integers(data: dict[str, Any]) -> Iterator[Field]:
-    """Where there is one. A hexadecimal one may have any number of digits."""
+    """The fields with integers of more than 64 bits. A hexadecimal one may have any number of digits."""
     left: list[tuple[Field, Any]] = [((), data)]
     while left:
         field, value = left.pop()
@@ -133,7 +133,7 @@ _TOKEN = re.compile(
 
 
 def _toml_lines(text: str) -> dict[Field, int]:
-    """Where each key stands. The text is known to be valid TOML, so a light scan is enough."""
+    """The line of each key. The text is known to be valid TOML, so a light scan is enough."""
     lines: dict[Field, int] = {}
     arrays: dict[Field, int] = {}
     table: Field = ()

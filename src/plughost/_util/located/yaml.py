@@ -1,4 +1,4 @@
-"""YAML files that people write, as documents that know the line of every key and item.
+"""Reads YAML files as documents that know the line of every key and item.
 
 Only what a data file needs is taken: mappings with text as keys, lists and plain values. Anchors and
 aliases (a few lines of them grow without end), tags, a key that comes twice and a second document are
@@ -62,7 +62,7 @@ class _TooMuch(Exception):
 
 
 class _Reader:
-    """Makes values of events, and remembers where each stood and what was wrong with it."""
+    """Builds values from parser events, and records the line and the problems of each."""
 
     def __init__(self) -> None:
         import yaml

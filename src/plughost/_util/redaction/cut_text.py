@@ -1,4 +1,4 @@
-"""Parts of secrets that are left at the ends of a text that was cut."""
+"""Finds parts of secrets at the ends of a text that was cut."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CUT_ESCAPE = re.compile(
 
 
 def starts_cut(known: TextSet, said: str) -> Iterator[Span]:
-    """Where a text begins with the end of a secret, or is a part of one.
+    """The positions where a text begins with the end of a secret, or all of it if it is a part of one.
 
     An escape may have been cut in two as well: what is left of it goes with the rest.
     """
@@ -30,7 +30,7 @@ def starts_cut(known: TextSet, said: str) -> Iterator[Span]:
 
 
 def ends_cut(known: TextSet, said: str) -> Iterator[Span]:
-    """Where a text ends with the beginning of a secret."""
+    """The positions where a text ends with the beginning of a secret."""
     end = len(said)
     for last in (
         end,

@@ -1,11 +1,12 @@
-"""JSON documents in pieces. None begins or ends inside a string, but one that is a long string alone."""
+"""Splits JSON documents into pieces. No piece begins or ends inside a string; a long string is a piece of its
+own."""
 
 from __future__ import annotations
 
 import re
 
 SLICE = 8 << 10
-"""Characters that are looked through before others have their turn."""
+"""Characters that are searched before other tasks have their turn."""
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^"]{1,4000},|[^"]{1,4000}', re.S)
 
 

@@ -1,11 +1,13 @@
-"""Texts that must not be shown: secrets given to a plugin, which may come back in anything it says.
+"""Redactor: redaction of secrets. Secrets that were given to a plugin are replaced by *** in everything it
+says.
 
-They are hidden as they are, in base64 and hex, and however JSON, URLs, HTML and Python escape them, up to
-three times over. A plugin that means to tell one can write it otherwise; this is for what careless code
-prints.
+Secrets are found as they are, in base64 and hex, and however JSON, URLs, HTML and Python escape them, up to
+three times over. This is for what careless code prints; a plugin that wants to leak a secret can encode it
+otherwise.
 
-A text is a stranger's, and may be made to take long. `text` and `value` look at so much and no more; what is
-longer is hidden in slices, others having their turn in between (`json`, `everything`), or in a thread.
+A text is untrusted, and may be made to take long. `redact` and `redact_json` look at a limited size only;
+larger texts are redacted in slices, with other tasks in between (`json`, `everything`), or in a thread
+(`whole`).
 """
 
 from __future__ import annotations
@@ -26,32 +28,32 @@ from plughost._util.text import TruncatedText, head
 
 HIDDEN = "***"
 NO_SECRET = 1
-"""A text of so few characters is a sign, and would be everywhere."""
+"""Texts of so few characters are not taken as secrets: they would be found everywhere."""
 DEEPEST = 200
 AT_ONCE = 64 << 10
-"""Characters that `text` and `value` look at: 50 to 100 ms where all of them are escapes."""
+"""Characters that `redact` and `redact_json` look at: 50 to 100 ms if all of them are escapes."""
 HEAD = 16 << 10
-"""Of a longer text only so many are shown."""
+"""Characters that are shown of a longer text."""
 NUMBER = 4
-"""What a number counts for among them."""
+"""Characters that a number counts for."""
 MOST_SECRETS = 10_000
-"""Where more are learned, every text is hidden."""
+"""With more secrets than this, every text is hidden."""
 LONGEST_SHAPED = 8192
-"""Characters of a text that has a shape; of a longer one the beginning is hidden."""
+"""Characters of a match of a pattern; of a longer match the beginning is hidden."""
 _WORD = re.compile(r"\S+")
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*+', re.S)
 _NO_SHAPES: Mapping[str, re.Pattern[str]] = {}
 
 
 class Redactor:
-    """Grows with every secret that is given; what it has learned, it hides for good."""
+    """Redacts secrets in texts and JSON. Secrets can be added at any time, and never removed."""
 
     __slots__ = ("_hex", "_known", "_learned", "_shapes")
 
     def __init__(self) -> None:
         self._known = TextSet()
         self._hex = TextSet()
-        """Those that are looked for in a text with its hex digits in lower case."""
+        """Forms that are searched in a text with its hex digits in lower case."""
         self._learned: set[str] = set()
         self._shapes: Mapping[str, re.Pattern[str]] = _NO_SHAPES
 
@@ -68,10 +70,11 @@ class Redactor:
 
     @property
     def longest(self) -> int:
-        """Characters of the longest form that is looked for."""
+        """Characters of the longest form of a secret."""
         return max(self._known.longest, self._hex.longest)
 
     def add(self, secrets: Iterable[str]) -> None:
+        """Redact these secrets from now on."""
         new = {secret for secret in secrets if len(secret) > NO_SECRET} - self._learned
         for secret in new:
             if self._hides_all:
@@ -84,12 +87,13 @@ class Redactor:
                 self._hex.add(hex_forms(secret))
 
     def learn_shape(self, shape: str) -> None:
-        """All texts that a regular expression describes, for what is made anew too often to be learned."""
+        """Redact all matches of a regular expression, for secrets that are created too often to be added one
+        by one."""
         if shape not in self._shapes:
             self._shapes = {**self._shapes, shape: re.compile(shape)}
 
     def learn_from(self, other: Redactor) -> None:
-        """All that another has learned."""
+        """Add all secrets and patterns of another redactor."""
         if not other._learned <= self._learned:
             self._learned |= other._learned
             self._known.add(other._known.texts)
@@ -98,8 +102,8 @@ class Redactor:
             self._shapes = {**self._shapes, **other._shapes}
 
     def redact(self, said: str, probes: Probes | None = None) -> str:
-        """Two secrets may overlap: what belongs to either is left out. Of a very long text only the beginning
-        is looked at, and shown. With `probes`, several texts have one bound for what may be looked at."""
+        """Replace all secrets in a text by ***. Of a very long text only the beginning is searched and
+        returned. With `probes`, several texts share one limit of comparisons."""
         if self._is_empty:
             return said
         if self._hides_all:
@@ -109,7 +113,7 @@ class Redactor:
         return _without(said, self._found(said, probes))
 
     def whole(self, said: str) -> str:
-        """The same of a text of any length, all of it. It may take long: not for an event loop."""
+        """Redact all of a text of any length. It may take long: not for an event loop."""
         slices = self.slices()
         parts = (said[at : at + SLICE] for at in range(0, len(said), SLICE))
         return "".join([*(slices.feed(part) for part in parts), slices.feed("", final=True)])
@@ -127,13 +131,13 @@ class Redactor:
         return slices.feed("", final=True) != unseen
 
     def slices(self) -> SlicedRedactor:
-        """The same for a text that comes in slices."""
+        """A redactor for a text that comes in slices."""
         return SlicedRedactor(self)
 
     def redact_fragment(self, said: str) -> str:
-        """The same of a text that something was cut off, before it or after it.
+        """Redact a text that was cut at its beginning or end.
 
-        Of a secret that stood there a part is left. The end of one that has a shape looks like any word.
+        Part of a secret may be left there. The end of a match of a pattern looks like any word.
         """
         if self._is_empty:
             return said
@@ -147,7 +151,7 @@ class Redactor:
         return _without(said, found)
 
     def redact_truncated(self, said: TruncatedText) -> str:
-        """The same of a text whose end may have been cut off."""
+        """Redact a text whose end may have been cut off."""
         if not said.is_cut:
             return self.redact(said.unhidden)
         if self._is_empty or self._hides_all or len(said.unhidden) > AT_ONCE:
@@ -173,7 +177,7 @@ class Redactor:
         return found
 
     def _holds(self, said: str, passes: int, probes: Probes) -> bool:
-        """Whether there is a form of a secret in it: that is seen sooner than where it is."""
+        """Whether there is a form of a secret in a text: that is quicker to find than where it is."""
         for _ in range(passes + 1):
             if self._known.is_in(said, probes) or self._hex.is_in(lower_hex(said), probes):
                 return True
@@ -185,13 +189,13 @@ class Redactor:
         return False
 
     def places(self, text: str, probes: Probes | None = None) -> Iterator[Span]:
-        """Where forms of secrets stand in a text whose escapes are undone; they may overlap."""
+        """The positions of secrets in a text whose escapes are undone; they may overlap."""
         yield from self._known.places(text, probes)
         yield from self._hex.places(lower_hex(text), probes)
 
     def redact_json(self, said: Any) -> Any:
-        """The same of all texts in a JSON value, names and numbers too. What is too much for one look, all in
-        all, is hidden."""
+        """Redact all strings, member names and numbers in a JSON value. What is beyond the size limit is
+        hidden."""
         return said if self._is_empty else self._value(said, 0, _Room())
 
     def _value(self, said: Any, depth: int, room: _Room) -> Any:
@@ -211,18 +215,18 @@ class Redactor:
         return said
 
     def _number(self, said: float) -> Any:
-        """Its digits may be a secret, or a part of them."""
+        """A number, hidden if its digits contain a secret."""
         return HIDDEN if self._hides_all or self._known.is_in(repr(said)) else said
 
     async def everything(self, said: Any) -> Any:
-        """What `value` does, of a JSON value of any size: others have their turn in between."""
+        """Redact a JSON value of any size, with other tasks running in between."""
         if self._is_empty:
             return said
         written = msgspec.json.encode(said)
         return msgspec.json.decode(await self.json(written, pieces(written)))
 
     async def json(self, written: bytes | memoryview, sizes: Iterable[int]) -> bytes:
-        """The same of a large JSON document, in pieces of the given sizes: others have their turn in between.
+        """Redact a large JSON document, in pieces of the given sizes, with other tasks running in between.
 
         A piece holds whole strings and numbers; one that is longer than a slice is a string alone.
         """
@@ -260,24 +264,25 @@ class Redactor:
 
 
 class SlicedRedactor:
-    """Hides secrets in a text that comes in slices, wherever it is cut: all that it returns, put together, is
-    what `Redactor.text` makes of the whole."""
+    """Redacts a text that comes in slices, wherever it is cut: all that it returns, joined, is what
+    `Redactor.redact` returns for the whole text."""
 
     def __init__(self, hidden: Redactor) -> None:
         self._hidden = hidden
         self._passes: list[Unescaped] = []
         self._text = ""
-        """Not returned yet; it begins at `_at`."""
+        """The text that is not returned yet; it begins at position `_at`."""
         self._at = 0
         self._before = ""
         self._end = 0
-        """Up to where all is hidden."""
+        """The end of the last hidden part."""
         self._found: list[Span] = []
         self._looked = 0
-        """Up to where forms were looked for in the text itself, less what the next may begin with."""
+        """Up to where the text was searched, less the length of a secret that may continue in the next
+        slice."""
 
     def feed(self, said: str, *, final: bool = False) -> str:
-        """Take the next slice; what can be shown by now."""
+        """Take the next slice; returns the redacted text that is final by now."""
         if self._hidden._hides_all:
             return HIDDEN if final else ""
         self._text += said
@@ -293,7 +298,7 @@ class SlicedRedactor:
         return self._shown(max(min(sure, self._looked), self._at))
 
     def _unpassed(self, said: str, *, final: bool) -> int:
-        """Look for forms in the text with its escapes undone. Up to where nothing more can be found in it."""
+        """Search the text with its escapes undone; returns up to where the search is complete."""
         if not self._passes and not TRIGGER.search(said):
             return self._at + len(self._text)
         if not self._passes:
@@ -320,7 +325,7 @@ class SlicedRedactor:
         return start, stop
 
     def _shaped(self, *, final: bool) -> int:
-        """Look for what has a shape. Up to where that is done."""
+        """Search for patterns; returns up to where the search is complete."""
         end = sure = self._at + len(self._text)
         if not self._hidden._shapes:
             return end
@@ -334,7 +339,7 @@ class SlicedRedactor:
         return sure
 
     def _shown(self, sure: int) -> str:
-        """All before a position where no secret begins any more that is not found yet."""
+        """The redacted text before a position up to which all secrets are found."""
         shown: list[str] = []
         done = self._at
         for start, stop in sorted({span for span in self._found if span[0] < sure}):
@@ -354,8 +359,8 @@ class SlicedRedactor:
 def _passes(
     said: str, passes: int = PASSES
 ) -> Iterator[tuple[str, Callable[[int], int], Callable[[int], int]]]:
-    """A text, and the same with its escapes undone once, twice …; and for each, where a character of it
-    begins and ends in the text itself."""
+    """A text, and the text with its escapes undone once, twice …; with functions that map a position in each
+    to the beginning and end of that character in the original text."""
     yield said, int, int
     undone: list[Unescaped] = []
     while len(undone) < passes and TRIGGER.search(said):
@@ -391,7 +396,7 @@ def _without(said: str, found: list[Span]) -> str:
 
 
 class _Room:
-    """How much of a value may still be looked at."""
+    """The number of characters of a value that may still be searched."""
 
     __slots__ = ("_left", "probes")
 

@@ -1,4 +1,4 @@
-"""The forms of a secret that are looked for in a text once its escapes are undone: plain, base64 and hex."""
+"""The forms of a secret that are searched in a text whose escapes are undone: plain, base64 and hex."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ PASSES = 3
 
 
 def forms(secret: str) -> Iterator[str]:
-    """All but hex. A secret of several lines is also told line by line, where one is long enough without its
-    indentation, which many lines may have in common."""
+    """All forms but hex. Each line of a secret of several lines is a form, too, if it is long enough without
+    its indentation, which many lines may have in common."""
     lines = map(str.strip, secret.splitlines())
     for part in {secret, secret.strip(), *(line for line in lines if len(line) >= SHORTEST)}:
         yield from _plain(part)
@@ -31,7 +31,7 @@ def forms(secret: str) -> Iterator[str]:
 
 
 def hex_forms(secret: str) -> Iterator[str]:
-    """In lower case: they are looked for in a text whose hex digits are, see `lower_hex`."""
+    """The hex forms in lower case, to be searched in the result of `lower_hex`."""
     data = secret.encode(errors="surrogatepass")
     for each in {data, data.strip()}:
         if len(each) >= SHORTEST:
@@ -67,7 +67,7 @@ def _encoded(data: bytes) -> Iterator[str]:
 
 
 def pieces(form: str) -> Iterator[str]:
-    """A long form in several, of which none is short."""
+    """Split a long form into several, none of which is short."""
     while len(form) > 2 * PIECE:
         yield form[:PIECE]
         form = form[PIECE:]

@@ -1,4 +1,4 @@
-"""A set of texts, and where they stand in another text. To look for many takes about as long as for some."""
+"""TextSet: searches for many texts at once. Searching for many takes about as long as for some."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
 
 FEW = 64
-"""So many are looked for one by one, which is quicker."""
+"""Up to this number, texts are searched one by one, which is quicker."""
 START = 4
-"""Characters by which one of many is found; no text of a set is shorter."""
+"""Length of the prefix by which texts are indexed; no text of a set is shorter."""
 MOST_PROBES = 1 << 17
-"""Texts that are compared with the places where one of them may begin, some 20 ms."""
+"""Comparisons of a text with one that may begin there, some 20 ms."""
 Span = tuple[int, int]
 
 
@@ -24,18 +24,20 @@ class Probes:
 
 
 class TextSet:
+    """A set of texts that can be searched in another text."""
+
     __slots__ = ("_backwards", "_endings", "_lengths", "_sorted", "longest", "texts")
 
     def __init__(self) -> None:
         self.texts: set[str] = set()
         self.longest = 0
         self._lengths: dict[str, list[int]] = {}
-        """By how texts begin, how long those are that begin so, the longest first."""
+        """The lengths of the texts by their prefix, the longest first."""
         self._sorted: list[str] = []
         self._backwards: list[str] = []
-        """The texts in order, and each of them backwards: made when they are asked for."""
+        """The texts sorted, and reversed and sorted; created when needed."""
         self._endings: set[str] = set()
-        """How those begin that are backwards."""
+        """The prefixes of the reversed texts."""
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -53,16 +55,14 @@ class TextSet:
         self._sorted = self._backwards = []
 
     def is_in(self, said: str, probes: Probes | None = None) -> bool:
-        """Whether one of them stands in a text."""
+        """Whether a text contains one of them."""
         if len(self.texts) > FEW:
             return next(self.places(said, probes), None) is not None
         return any(text in said for text in self.texts)
 
     def places(self, said: str, probes: Probes | None = None) -> Iterator[Span]:
-        """All of a text where they stand, in parts that may overlap.
-
-        When too many places had to be looked at, that is the whole text.
-        """
+        """The parts of a text that contain them; they may overlap. The whole text, when that would take too
+        many comparisons."""
         if len(self.texts) > FEW:
             yield from self._places_of_many(said, probes or Probes())
             return

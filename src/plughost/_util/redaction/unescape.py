@@ -1,4 +1,4 @@
-r"""Escapes of JSON, URLs, HTML and Python undone, knowing where in the text each character came from.
+r"""Undoes escapes of JSON, URLs, HTML and Python, and keeps track of the position of each character.
 
 One pass undoes `\u0026`, `\u{26}`, `\/`, `\&`, `\x26`, `\046`, `%26`, `%C3%BC`, `%u0026`, `&amp;`, `&#38;`
 and the like, each of which becomes one character. What was escaped twice takes two passes. A text may come in
@@ -99,7 +99,7 @@ class Unescaped:
         return bool(self._where) or TRIGGER.search(self._rest) is not None
 
     def feed(self, said: str, *, final: bool) -> str:
-        """Take the next slice; what it added to `text`."""
+        """Take the next slice; returns what it added to `text`."""
         rest = self._rest + said
         sure = len(rest) if final else len(rest) - LONGEST_ESCAPE
         if sure <= 0:
@@ -133,12 +133,12 @@ class Unescaped:
         return added
 
     def drop(self, at: int) -> None:
-        """Keep no text from before a position."""
+        """Drop the text before a position."""
         self.text = self.text[at - self.at :]
         self.at = at
 
     def forget(self, at: int) -> None:
-        """Nobody will ask any more where something before a position came from."""
+        """Forget the original positions of everything before a position."""
         gone = bisect_right(self._where, at - 1)
         if gone:
             self._shift = self._tokens[gone - 1][1] - self._where[gone - 1] - 1
@@ -161,7 +161,7 @@ class Unescaped:
 
 
 def unescape(text: str) -> str:
-    """All of a text, after one pass."""
+    """A text with its escapes undone, in one pass."""
     return _ESCAPE.sub(_replacement, text)
 
 

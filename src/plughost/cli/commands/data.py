@@ -11,7 +11,7 @@ from plughost.cli.options import targets
 from plughost.cli.ui import output
 from plughost.contracts.registry import get_contract
 from plughost.errors import InvalidSpec
-from plughost.services.storage.service import default_folder, file_in
+from plughost.services.storage.service import default_folder, storage_file
 from plughost.spec import PluginSpec
 
 
@@ -77,4 +77,4 @@ def _paths(spec: PluginSpec) -> list[str]:
     if binding.folder is None:
         return []
     folders = [] if binding.data is None else [binding.data.path]
-    return [*folders, file_in(default_folder(), spec.name)]
+    return [*folders, storage_file(default_folder(), spec.name)]

@@ -28,7 +28,7 @@ from plughost.cli.ui.line_writer import LineWriter
 from plughost.errors import InvalidSpec, PluginError
 from plughost.events import Logged, Subscription
 from plughost.host import Host
-from plughost.services.logs import LONGEST
+from plughost.services.logs import MAX_MESSAGE
 from plughost.spec import PluginSpec
 from plughost.wire.messages import ABSENT
 
@@ -107,7 +107,7 @@ async def _print_events(events: Subscription, screen: DevOutput) -> None:
         fields.update({name: readable(raw) for name, raw in fields.items() if isinstance(raw, msgspec.Raw)})
         words = event_text(event)[0]  # the stderr tail was shown as it was written
         kind, who = type(event).__name__.lower(), f"{event.plugin}#{event.generation}"
-        if isinstance(event, Logged) and len(event.message) >= LONGEST:  # it has been cut
+        if isinstance(event, Logged) and len(event.message) >= MAX_MESSAGE:  # it has been cut
             fields["message"] = TruncatedText(event.message, is_cut=True)
             screen.show(kind, who, TruncatedText(words, is_cut=True), **fields)
         else:
@@ -168,7 +168,7 @@ class DevSession:
         try:
             spec = self._spec()
             plugin = await self._host.add(spec, start=False)
-            plugin.hidden.learn_from(
+            plugin.redactor.learn_from(
                 self._screen.redactor
             )  # its output is truncated before the screen gets it
             await plugin.start()

@@ -43,7 +43,7 @@ class Build:
         )
         assert process.stdout is not None
         try:
-            tail = StderrTail(hidden=self._screen.redactor)
+            tail = StderrTail(redactor=self._screen.redactor)
             while data := await process.stdout.read(CHUNK):
                 self._show_output(tail.feed(data))
             self._show_output([tail.rest()] if tail.rest() else [])

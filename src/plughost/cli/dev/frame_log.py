@@ -9,7 +9,7 @@ import msgspec
 
 from plughost._util.text import TruncatedText, head_of_bytes
 from plughost.cli.ui.dev_output import DevOutput
-from plughost.engine.tap import Listener, Origin, Way
+from plughost.engine.tap import Direction, Listener, Origin
 from plughost.testing.frame_splitter import FrameSplitter, UnreadableTraffic, id_of, method_of, value
 from plughost.wire.framing import HEAD, Frame, FrameError
 
@@ -18,7 +18,7 @@ SHOWN = 500
 WHOLE = 64 << 10
 """Bytes of the largest frame that is shown whole to programs."""
 MOST_OPEN = 10_000
-ARROWS: dict[Way, str] = {"out": "→", "in": "←"}
+ARROWS: dict[Direction, str] = {"out": "→", "in": "←"}
 
 
 class FrameLog:
@@ -29,9 +29,9 @@ class FrameLog:
 
     def __call__(self, origin: Origin) -> Listener:
         splitter = FrameSplitter(origin.framing)
-        asked: dict[tuple[Way, Any], tuple[float, str]] = {}
+        asked: dict[tuple[Direction, Any], tuple[float, str]] = {}
 
-        def listen(way: Way, data: bytes) -> None:
+        def listen(way: Direction, data: bytes) -> None:
             now = time.monotonic()
             for frame in splitter.feed(way, data):
                 if isinstance(frame, FrameError):
@@ -41,7 +41,7 @@ class FrameLog:
 
         return listen
 
-    def _broken(self, origin: Origin, way: Way, error: FrameError) -> None:
+    def _broken(self, origin: Origin, way: Direction, error: FrameError) -> None:
         head = head_of_bytes(error.head, HEAD - 1)  # it has been cut there, if it is as long as that
         words = f"{origin.plugin} {ARROWS[way]} no frame: {error.message}:"
         about = {"plugin": origin.plugin, "way": way, "why": error.message, "head": head}
@@ -50,10 +50,10 @@ class FrameLog:
     def _frame(
         self,
         origin: Origin,
-        way: Way,
+        way: Direction,
         frame: Frame,
         now: float,
-        asked: dict[tuple[Way, Any], tuple[float, str]],
+        asked: dict[tuple[Direction, Any], tuple[float, str]],
     ) -> None:
         decoded = value(frame) if len(frame) <= WHOLE else _outline(frame)
         number, method = id_of(decoded), method_of(decoded)

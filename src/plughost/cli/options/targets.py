@@ -177,7 +177,7 @@ class Target(msgspec.Struct):
             cwd=self.cwd or spec.cwd,
             cwd_is_own=self.cwd is not None or spec.cwd_is_own,
             sandbox=self.sandbox or spec.sandbox,
-            allow=parse.joined(spec.allow, self._allowed()),
+            allow=parse.union(spec.allow, self._allowed()),
             limits=parse.parse_limits({**msgspec.structs.asdict(spec.limits), **limits}),
         )
 

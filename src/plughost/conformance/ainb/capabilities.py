@@ -16,7 +16,7 @@ from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED
 from plughost.engine.caller import Caller
 from plughost.sandbox.untrusted_temp_dir import temporary_folder
-from plughost.services.file_and_network import FileService, OnFile, OnPath, usual_roots
+from plughost.services.file_and_network import FileService, OnFile, OnPath, default_roots
 from plughost.services.files.reader import FileContent, FolderEntry
 
 T = TypeVar("T", bound=OnPath)
@@ -117,7 +117,7 @@ def _staged(roots: Mapping[str, str]) -> Iterator[StagedFiles]:
 def _roots(subject: PluginUnderTest) -> dict[str, str]:
     """The folders of the file capabilities that the plugin declares."""
     declared = {capability.name for capability in manifest_of(subject).capabilities.granted()}
-    return {name: os.path.expanduser(root) for name, root in usual_roots().items() if name in declared}
+    return {name: os.path.expanduser(root) for name, root in default_roots().items() if name in declared}
 
 
 def _allowed(roots: Mapping[str, str], home: str) -> list[str]:
@@ -155,7 +155,7 @@ def _check_path(path: Any, allowed: list[str]) -> None:
 
 
 def _no_files(subject: PluginUnderTest) -> str | None:
-    return None if _roots(subject) else f"its manifest declares none of {', '.join(usual_roots())}"
+    return None if _roots(subject) else f"its manifest declares none of {', '.join(default_roots())}"
 
 
 AXES = (

@@ -16,7 +16,7 @@ from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.raw_process import RawProcess
 from plughost.contracts.vai.manifest import PROTOCOL, Export
 from plughost.permissions.access import Access
-from plughost.permissions.parse import joined
+from plughost.permissions.parse import union
 
 Frame = dict[str, Any]
 UNKNOWN = {"added later": {"by": ["another", "version"]}}
@@ -97,7 +97,7 @@ async def open_stub(
     """Starts a new process and exchanges hello, whatever identity it claims. It may write to the folders
     `writable`, and to `scratch`, which is created for it."""
     spec = subject.spec
-    allow = joined(spec.allow, Access(write=writable))
+    allow = union(spec.allow, Access(write=writable))
     options = spec.options if scratch is None else {**spec.options, "scratch": scratch}
     async with subject.wire(env, msgspec.structs.replace(spec, allow=allow, options=options)) as wire:
         stub = VaiStubHost(wire)

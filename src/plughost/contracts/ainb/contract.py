@@ -24,7 +24,7 @@ from plughost.errors import InvalidSpec
 from plughost.permissions import capabilities as guard
 from plughost.permissions.access import Access
 from plughost.permissions.capability import Capability
-from plughost.permissions.operator_only import operators_word
+from plughost.permissions.operator_only import operator_access
 from plughost.spec import PluginSpec
 
 __all__ = [
@@ -145,7 +145,7 @@ class AinbContract:
             raise InvalidSpec(f"its manifest calls it {plugin_manifest.plugin.name!r}", plugin=spec.name)
         asked = plugin_manifest.capabilities.granted()
         granted, named = _parse_grants(spec, plugin_manifest)
-        word = operators_word(guard.effective(asked, named), spec.allow)
+        word = operator_access(guard.effective(asked, named), spec.allow)
         held, withheld = own_words.without_private(guard.effective(asked, granted), word, spec)
         names = tuple(word for word in Capabilities.__struct_fields__ if guard.allows(held, word))
         topics = tuple(plugin_manifest.subscribes.snapshots) if "event_bus" in names else ()

@@ -17,7 +17,7 @@ from plughost.permissions.access import NONE, Access, Endpoint, endpoint
 from plughost.permissions.addresses import is_private_host
 from plughost.permissions.capability import Capability
 from plughost.permissions.intersection import covers, narrower
-from plughost.permissions.parse import joined
+from plughost.permissions.parse import union
 
 NO_NETWORK = "net:[]"
 ALL_NETWORK = "net:*"
@@ -46,7 +46,7 @@ class HeldCapabilities(msgspec.Struct, frozen=True):
     def __or__(self, other: HeldCapabilities) -> HeldCapabilities:
         return HeldCapabilities(
             self.capabilities | other.capabilities,
-            joined(self.powers, other.powers),
+            union(self.powers, other.powers),
             {**self.resolved, **other.resolved},
         )
 

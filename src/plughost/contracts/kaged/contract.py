@@ -27,7 +27,7 @@ from plughost.engine.policy import HealthPolicy, LifecyclePolicy
 from plughost.errors import InvalidSpec
 from plughost.permissions import intersection
 from plughost.permissions.access import Access
-from plughost.permissions.parse import joined
+from plughost.permissions.parse import union
 from plughost.spec import PluginSpec
 from plughost.wire.messages import encode
 
@@ -115,10 +115,8 @@ class KagedContract:
         given = grants.effect_of(spec.grants, plugin_manifest, spec.name)
         granted = functools.reduce(operator.or_, given.values(), HeldCapabilities())
         data = os.path.join(_data_root(options), plugin_manifest.name)
-        own = joined(granted.powers, Access(write=(data,)))
-        reached = joined(
-            joined(own, intersection.intersect(declared, spec.allow)), Access(read=(str(folder),))
-        )
+        own = union(granted.powers, Access(write=(data,)))
+        reached = union(union(own, intersection.intersect(declared, spec.allow)), Access(read=(str(folder),)))
         held = HeldCapabilities(granted.capabilities, reached)
         return ResolvedSpec(
             _policy(plugin_manifest, options),

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from plughost._util.text import WHOLE, bounded
+from plughost._util.text import MAX_VALUE, bounded
 from plughost.contracts.rune.errors import (
     CapabilityNotAllowed,
     CapabilityNotDeclared,
@@ -162,7 +162,7 @@ class RuneSession(BaseSession):
 
     def to_exception(self, method: str, answer: Response) -> CallFailed:
         error = msgspec.json.decode(answer.error)
-        code = f" {bounded(error['code'], WHOLE)}" if error["code"] else ""
+        code = f" {bounded(error['code'], MAX_VALUE)}" if error["code"] else ""
         message = f"it answered {method!r} with error{code}: {bounded(error['message'])}"
         return ExecutionError(message, error=error)
 

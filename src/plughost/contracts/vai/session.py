@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from plughost._util.text import WHOLE, bounded, truncate
+from plughost._util.text import MAX_VALUE, bounded, truncate
 from plughost.contracts.vai import frames
 from plughost.contracts.vai.errors import INVALID_FRAME, IdentityMismatch, InvalidFrame
 from plughost.contracts.vai.manifest import VaiManifest
@@ -141,7 +141,7 @@ def _number(id: str | None) -> int | None:
 def _error(envelope: VaiEnvelope) -> VaiError:
     try:
         error = _errors.decode(envelope.error)
-        return VaiError(bounded(error.code, WHOLE), bounded(error.message))
+        return VaiError(bounded(error.code, MAX_VALUE), bounded(error.message))
     except (ValueError, RecursionError):
         return VaiError(INVALID_FRAME, "a response that is not ok, without an error of code and message")
 

@@ -1,1 +1,1 @@
-"""The program that starts plugin processes, and what it reports back."""
+"""The launcher: the program that starts plugin processes and ends their descendants, and its report."""

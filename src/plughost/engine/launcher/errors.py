@@ -1,4 +1,4 @@
-"""Why a plugin could not be started, in words: each stage the launcher and its inner step may fail at."""
+"""Error messages of the launcher: why a plugin could not be started, for each stage that may fail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ SHORTAGES = {
     errno.EAGAIN: "no room for another process: raise the limit (ulimit -u) or free memory",
     errno.ENOMEM: "no room for another process: raise the limit (ulimit -u) or free memory",
 }
-"""What a machine runs out of, and may have again at the next attempt; the remedy for each."""
+"""Errors for which the machine ran out of something, which may be available at the next attempt; a hint for
+each."""
 NO_WATCHES = "this user's epoll watches are used up, by whatever program: see fs.epoll.max_user_watches"
 
 STAGES = {
@@ -51,8 +52,8 @@ STAGES = {
 
 @contextlib.contextmanager
 def as_launch_failure(what: str, plugin: str = "") -> Iterator[None]:
-    """Turns whatever goes wrong inside into the plugin's own LaunchFailed, so that no other plugin and no
-    host ends with it. Errors that are a plugin's already stay as they are."""
+    """Turns any exception inside into a LaunchFailed of the plugin, so that neither other plugins nor the
+    host fail with it. A PluginError stays as it is."""
     try:
         yield
     except PluginError:
@@ -62,19 +63,20 @@ def as_launch_failure(what: str, plugin: str = "") -> Iterator[None]:
 
 
 def launch_failure(what: str, error: Exception, plugin: str = "") -> LaunchFailed:
-    """`what` could not be done, because of `error`."""
+    """A LaunchFailed that says what could not be done and why, with a hint for shortages."""
     number = error.errno if isinstance(error, OSError) else None
     why = str(error) if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {error}"
     return LaunchFailed(f"{what}: {why}", plugin=plugin, hint=SHORTAGES.get(number or 0, ""))
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Whether the machine ran out of something: what was tried may work the next time."""
+    """Whether the machine ran out of something, so that the next attempt may succeed."""
     return isinstance(error, OSError) and error.errno in SHORTAGES
 
 
 def explain(program: str, cwd: str | None, stage: str, number: int, what: str) -> LaunchFailed:
-    """`what` comes from the inner step only: the file, folder or limit it stopped at."""
+    """The LaunchFailed for a stage that the launcher reported, with its errno. `what` is reported by
+    plughost-inner only: the file, folder or limit it failed at."""
     why = f"{os.strerror(number)} ({errno.errorcode.get(number, number)})"
     if stage == "exec":
         hint = _hint_inside(number) if what else _hint(program, number)
@@ -100,7 +102,7 @@ def _hint(program: str, number: int) -> str:
 
 
 def _hint_inside(number: int) -> str:
-    """Inside a sandbox a file may be missing or closed although the host sees it."""
+    """The hint for an exec inside a sandbox, where a file may be missing although the host sees it."""
     return {
         errno.ENOENT: "the file, its interpreter or its loader is not visible inside the sandbox",
         errno.EACCES: "it must be executable and granted inside the sandbox, with its interpreter and loader;"

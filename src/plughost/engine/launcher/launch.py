@@ -1,7 +1,7 @@
-"""How a process is run: which launcher, with which arguments, and what it reports back.
+"""Launch: the command line of the launcher for one process; and LaunchReport, what the launcher reports back.
 
-The launcher (`launcher/plughost-launcher.c`, or `pylauncher.py` where it could not be compiled)
-ends every descendant of a plugin when the plugin or the host ends. Its header tells how. A confined
+The launcher (`launcher/plughost-launcher.c`, or `pylauncher.py` where it could not be compiled) ends every
+descendant of a plugin when the plugin or the host ends; the comment at its top explains how. A sandboxed
 plugin is executed by `plughost-inner` (`launcher/plughost-inner.c`), the last step inside its sandbox.
 """
 
@@ -27,27 +27,29 @@ _original_nofile: int | None = None
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """What to run. The environment is exactly `env`: nothing is inherited."""
+    """A process to launch. Its environment is exactly `env`: nothing is inherited."""
 
     command: tuple[str, ...]
     env: Mapping[str, str]
     cwd: str | None = None
     launcher: tuple[str, ...] = ()
-    """The launcher's own command; empty for the best one there is."""
+    """The launcher's own command; empty for the best one available."""
     mode: str = "auto"
-    """auto | pidns | subreaper: what holds the plugin's descendants."""
+    """auto | pidns | subreaper: how the plugin's descendants are ended with it."""
     confine: str = "-"
-    """- (the command is the plugin) | keep (it ends in plughost-inner) | UID:GID (so, and as this user)."""
+    """- (not sandboxed) | keep (the command runs plughost-inner, as the same user) | UID:GID (the same, as
+    this user)."""
     groups: tuple[str, ...] = ()
-    """The cgroup.procs of the control groups that it is in."""
+    """The cgroup.procs files of the control groups that the process joins."""
     egress: tuple[str, str] | None = None
-    """It has a network of its own: the proxy's socket, and what the forwarder to it listens on."""
+    """For a process with its own network namespace: the egress proxy's socket, and where the forwarder to it
+    listens."""
 
     def __repr__(self) -> str:  # the environment may hold secrets
         return f"Launch(command={self.command!r}, cwd={self.cwd!r}, env=<{len(self.env)} variables>)"
 
     def argv(self) -> list[str]:
-        """The launcher's command line. A bare program name is found through the host's PATH."""
+        """The launcher's command line. A program without a slash is looked up in the host's PATH."""
         return [
             *(self.launcher or default_launcher()),
             str(os.getpid()),
@@ -62,6 +64,7 @@ class Launch(msgspec.Struct, frozen=True):
         ]
 
     def program(self) -> str:
+        """The path of the program to execute; raises LaunchFailed when it is not on PATH."""
         name = self.command[0]
         if os.sep in name:
             return name
@@ -77,17 +80,20 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 def default_launcher() -> tuple[str, ...]:
+    """The command of the compiled launcher, or of the Python one if that is missing."""
     if os.path.exists(NATIVE):
         return (NATIVE,)
     return python_launcher()
 
 
 def python_launcher() -> tuple[str, ...]:
+    """The command of the launcher written in Python."""
     return (sys.executable, "-I", "-S", "-E", PYTHON)
 
 
 def raise_fd_limit() -> None:
-    """Use all the file descriptors we may; plugins still start with the limit we had."""
+    """Raise the soft limit of file descriptors to the hard limit. Plugins still start with the original
+    limit."""
     global _original_nofile
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == hard:
@@ -97,7 +103,7 @@ def raise_fd_limit() -> None:
 
 
 class LaunchReport:
-    """What the launcher said on its report pipe."""
+    """The lines that the launcher wrote to its report pipe, parsed."""
 
     __slots__ = ("_text",)
 
@@ -105,21 +111,23 @@ class LaunchReport:
         self._text = b""
 
     def feed(self, data: bytes) -> None:
+        """Add bytes of the report; at most 4096 are kept."""
         self._text = (self._text + data)[:4096]
 
     @property
     def mode(self) -> str:
-        """pidns (held by the kernel) or subreaper (best effort); empty when nothing was started."""
+        """pidns (the kernel ends all descendants) or subreaper (best effort); empty when nothing was
+        started."""
         return next((line[5:].decode() for line in self._lines() if line.startswith(b"mode ")), "")
 
     @property
     def confined_by(self) -> tuple[str, ...]:
-        """What was put around the plugin, such as `uid 1000:1000`, `landlock 7`, `seccomp`."""
+        """The sandbox mechanisms that are active, such as `uid 1000:1000`, `landlock 7`, `seccomp`."""
         words = (line.decode(errors="replace") for line in self._lines())
         return tuple(word for word in words if word.split(" ")[0] in CONFINING)
 
     def failure(self, launch: Launch) -> LaunchFailed | None:
-        """Why nothing was executed; None when something was."""
+        """Why the program was not executed; None when it was."""
         for line in self._lines():
             if line.startswith(b"fail "):
                 _, stage, number, *what = line.decode(errors="replace").split(" ", 3)

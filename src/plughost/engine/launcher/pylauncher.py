@@ -1,7 +1,7 @@
-"""The launcher where no C compiler was at hand: the same contract, about 30 ms slower to start.
+"""The launcher in Python, for machines without a C compiler: the same interface, about 30 ms slower to start.
 
-`launcher/plughost-launcher.c` tells what it does and why; the words here are its own. Run as a script
-with the standard library only, so nothing of plughost is imported.
+`launcher/plughost-launcher.c` explains what it does and why; names here are the same as there. It is run as a
+script with the standard library only, so nothing of plughost is imported.
 """
 
 import ctypes
@@ -30,7 +30,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Plan:
-    """What to run, from the command line."""
+    """What to run: the arguments of the command line."""
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class Plan:
 
 
 def is_open(fd: int) -> bool:
+    """Whether a descriptor is open."""
     try:
         os.fstat(fd)
     except OSError:
@@ -61,8 +62,9 @@ def is_open(fd: int) -> bool:
     return True
 
 
-class Ending:
-    """How the plugin ended, told by its keeper through shared memory."""
+class ExitStatus:
+    """The plugin's wait status, passed from the init process of the namespace to the launcher in shared
+    memory."""
 
     def __init__(self) -> None:
         self._page = mmap.mmap(-1, mmap.PAGESIZE)
@@ -77,24 +79,27 @@ class Ending:
 
 
 def report(line: str) -> None:
+    """Write a line to the report pipe."""
     try:
         os.write(REPORT_FD, line.encode() + b"\n")
     except OSError:
-        pass  # the host is gone: the watch on it ends us
+        pass  # the host has ended: `watch` will notice
 
 
 def fail(stage: str, number: int) -> NoReturn:
+    """Report a failed stage with its errno, and exit."""
     report(f"fail {stage} {number}")
     os._exit(127)
 
 
-def let_go_of_stdio(plan: Plan) -> None:
+def close_stdio(plan: Plan) -> None:
+    """Close the plugin's pipes in this process, so that only the plugin has them."""
     for fd in (0, 1, 2, REPORT_FD, *([GIVEN_DENIALS_FD] if plan.tells_denials else [])):
         os.close(fd)
 
 
 def join(groups: list[str]) -> None:
-    """Before anything is started: a child is where its parent was."""
+    """Join control groups. Done before anything is started, because a child inherits its parent's groups."""
     for file in groups:
         try:
             with open(file, "wb", buffering=0) as door:
@@ -104,14 +109,14 @@ def join(groups: list[str]) -> None:
 
 
 def environment() -> dict[bytes, bytes]:
-    """What the host gave us: Python itself may have changed LC_CTYPE in its own copy."""
+    """The environment as the host passed it: Python itself may have changed LC_CTYPE in os.environ."""
     with open("/proc/self/environ", "rb") as given:
         pairs = given.read().split(b"\0")
     return {name: value for name, equals, value in (pair.partition(b"=") for pair in pairs) if equals}
 
 
 def drop_user(confine: str) -> None:
-    """From root to an ordinary user, with no way back. The kernel forgets a parent-death signal here."""
+    """Change from root to an ordinary user, irreversibly. This resets the parent-death signal."""
     if ":" not in confine:
         return
     uid, gid = (int(number) if number.isdecimal() else 0 for number in confine.split(":", 1))
@@ -134,21 +139,24 @@ def drop_user(confine: str) -> None:
 
 
 def runs_as(uid: int, gid: int) -> bool:
+    """Whether all user and group ids are these, without further groups."""
     return os.getresuid() == (uid,) * 3 and os.getresgid() == (gid,) * 3 and not os.getgroups()
 
 
 def set_pipes_aside(plan: Plan) -> None:
-    """Where bubblewrap, which stays beside the plugin, lets go of them; plughost-inner puts them back."""
+    """Move stdin and stdout to higher descriptors, which bubblewrap, a parent of the plugin, closes in
+    itself. plughost-inner moves them back."""
     if plan.tells_denials:
         os.dup2(GIVEN_DENIALS_FD, DENIALS_FD)
     for fd in (0, 1):
         os.dup2(fd, ASIDE_FD + fd)
-    nothing = os.open(os.devnull, os.O_RDWR)  # it does not reach the program
+    null = os.open(os.devnull, os.O_RDWR)  # closed before the program is executed
     for fd in (0, 1):
-        os.dup2(nothing, fd)
+        os.dup2(null, fd)
 
 
 def become_plugin(plan: Plan, env: dict[bytes, bytes]) -> NoReturn:
+    """Reset signals, descriptors and limits, and execute the plugin's program."""
     for number in range(1, signal.NSIG):
         try:
             signal.signal(number, signal.SIG_DFL)
@@ -174,17 +182,19 @@ def become_plugin(plan: Plan, env: dict[bytes, bytes]) -> NoReturn:
 
 
 def die_with(fd_of_parent: int) -> None:
+    """Have the kernel kill this process when its parent ends. The descriptor shows whether it has ended
+    already."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if select.select([fd_of_parent], [], [], 0)[0]:
-        os._exit(127)  # it died before we armed
+        os._exit(127)  # the parent died before the signal was set
     os.close(fd_of_parent)
 
 
 def enter_namespaces() -> bool:
-    """Our next child will be pid 1 of a new PID namespace."""
+    """Create a PID namespace, in which the next child will be pid 1; False when that is not possible."""
     if os.geteuid() == 0 and libc.unshare(CLONE_NEWPID | CLONE_NEWNS) == 0:
         return True
-    # A user namespace may be made and then refuse everything inside it: try in a child, there is no way back.
+    # A user namespace may be created and then refuse everything inside it. It cannot be left: try in a child.
     trial = os.fork()
     if trial == 0:
         os._exit(0 if enter_user_namespace() else 1)
@@ -192,6 +202,7 @@ def enter_namespaces() -> bool:
 
 
 def enter_user_namespace() -> bool:
+    """Create a user namespace, with this user's ids mapped, together with a PID and a mount namespace."""
     uid, gid = os.geteuid(), os.getegid()
     if libc.unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS) != 0:
         return False
@@ -208,16 +219,18 @@ def enter_user_namespace() -> bool:
     return True
 
 
-def be_init(plan: Plan, env: dict[bytes, bytes], ending: Ending) -> NoReturn:
+def be_init(plan: Plan, env: dict[bytes, bytes], exit_status: ExitStatus) -> NoReturn:
+    """Run as pid 1 of the namespace: start the plugin, reap orphans, record the plugin's status, and exit
+    with it."""
     watched = {signal.SIGCHLD, signal.SIGUSR1}
-    signal.set_wakeup_fd(-1)  # the launcher's own: what the plugin sends us must not reach it
+    signal.set_wakeup_fd(-1)  # it is the launcher's: signals of the plugin must not be written to it
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, watched)
     plugin = os.fork()
     if plugin == 0:
         drop_user(plan.confine)
         become_plugin(plan, env)
-    let_go_of_stdio(plan)
+    close_stdio(plan)
     libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     while True:
         info = signal.sigwaitinfo(watched)
@@ -225,13 +238,14 @@ def be_init(plan: Plan, env: dict[bytes, bytes], ending: Ending) -> NoReturn:
             if info.si_pid == 0:  # from outside this namespace only
                 os.kill(plugin, signal.SIGTERM)
             continue
-        for pid, status in reaped():
+        for pid, status in reap_children():
             if pid == plugin:
-                ending.write(status)
+                exit_status.write(status)
                 os._exit(0)
 
 
-def reaped() -> list[tuple[int, int]]:
+def reap_children() -> list[tuple[int, int]]:
+    """Reap all children that have ended: their process ids and wait statuses."""
     found: list[tuple[int, int]] = []
     while True:
         try:
@@ -243,7 +257,10 @@ def reaped() -> list[tuple[int, int]]:
         found.append((pid, status))
 
 
-def start_in_namespace(plan: Plan, env: dict[bytes, bytes], ending: Ending, alive: tuple[int, int]) -> int:
+def start_in_namespace(
+    plan: Plan, env: dict[bytes, bytes], exit_status: ExitStatus, alive: tuple[int, int]
+) -> int:
+    """Start the init process of the new PID namespace, which starts the plugin."""
     pid = os.fork()
     if pid:
         return pid
@@ -253,10 +270,11 @@ def start_in_namespace(plan: Plan, env: dict[bytes, bytes], ending: Ending, aliv
     libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None)
     if libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None) != 0:
         report("proc host")
-    be_init(plan, env, ending)
+    be_init(plan, env, exit_status)
 
 
 def start_below_subreaper(plan: Plan, env: dict[bytes, bytes], alive: tuple[int, int]) -> int:
+    """Start the plugin as a child, with this process as the subreaper of its orphans."""
     if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         fail("subreaper", ctypes.get_errno())
     pid = os.fork()
@@ -270,7 +288,8 @@ def start_below_subreaper(plan: Plan, env: dict[bytes, bytes], alive: tuple[int,
 
 
 def kill_all_below() -> None:
-    """Orphans of a killed child come to us: killing direct children until there are none ends them all."""
+    """Kill all descendants. Orphans of a killed child become our children, so killing children until there
+    are none ends them all."""
     while True:
         with open(f"/proc/self/task/{os.getpid()}/children") as children:
             for pid in children.read().split():
@@ -282,6 +301,7 @@ def kill_all_below() -> None:
 
 
 def end_as(status: int) -> NoReturn:
+    """Exit with the plugin's exit code, or die of the same signal."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -292,8 +312,9 @@ def end_as(status: int) -> NoReturn:
     os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 127)
 
 
-def watch(host_fd: int, woken: int, child: int, ending: Ending, in_namespace: bool) -> NoReturn:
-    """Until the host ends, or asks for the end, or the plugin ends."""
+def watch(host_fd: int, woken: int, child: int, exit_status: ExitStatus, in_namespace: bool) -> NoReturn:
+    """Wait until the host ends, or asks for the end (SIGTERM), or the plugin ends; then end everything and
+    exit."""
     end_now = False
     while not end_now:
         ready = select.select([host_fd, woken], [], [])[0]
@@ -303,24 +324,24 @@ def watch(host_fd: int, woken: int, child: int, ending: Ending, in_namespace: bo
                 end_now = True
             elif number == signal.SIGUSR1:
                 os.kill(child, signal.SIGUSR1 if in_namespace else signal.SIGTERM)
-        for pid, status in reaped():
+        for pid, status in reap_children():
             if pid != child:
                 continue
             if not in_namespace:
                 kill_all_below()
-            told = ending.read()
-            end_as(told if in_namespace and told != NOT_ENDED else status)
+            recorded = exit_status.read()
+            end_as(recorded if in_namespace and recorded != NOT_ENDED else status)
     if in_namespace:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)  # returns when the last process of the namespace is gone
     else:
         kill_all_below()
-    told = ending.read()
-    end_as(told if told != NOT_ENDED else signal.SIGKILL)
+    recorded = exit_status.read()
+    end_as(recorded if recorded != NOT_ENDED else signal.SIGKILL)
 
 
-def notice(numbers: set[signal.Signals]) -> int:
-    """A descriptor that tells which of these signals came."""
+def signal_pipe(numbers: set[signal.Signals]) -> int:
+    """A descriptor from which the numbers of received signals can be read."""
     woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     ignore: Callable[[int, object], None] = lambda number, frame: None  # noqa: E731
@@ -330,6 +351,7 @@ def notice(numbers: set[signal.Signals]) -> int:
 
 
 def main() -> None:
+    """Start the plugin given on the command line, and watch it until it has ended."""
     host, mode = int(sys.argv[1]), sys.argv[2]
     plan = Plan(*sys.argv[3:])
     env = environment()
@@ -345,19 +367,19 @@ def main() -> None:
     join(plan.groups)
     if plan.proxy != "-":
         fail("forward", errno.ENOSYS)  # the forwarder is the compiled launcher's
-    woken = notice({signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD})
-    ending = Ending()
+    woken = signal_pipe({signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD})
+    exit_status = ExitStatus()
     alive = os.pipe2(os.O_CLOEXEC)
     in_namespace = mode != "subreaper" and enter_namespaces()
     if mode == "pidns" and not in_namespace:
         fail("namespace", ctypes.get_errno())
     if in_namespace:
-        child = start_in_namespace(plan, env, ending, alive)
+        child = start_in_namespace(plan, env, exit_status, alive)
     else:
         child = start_below_subreaper(plan, env, alive)
-    let_go_of_stdio(plan)
+    close_stdio(plan)
     os.close(alive[0])
-    watch(host_fd, woken, child, ending, in_namespace)
+    watch(host_fd, woken, child, exit_status, in_namespace)
 
 
 if __name__ == "__main__":

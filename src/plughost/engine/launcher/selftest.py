@@ -1,4 +1,4 @@
-"""Tries out what holds plugins on this machine: each probe is an escape that must fail."""
+"""Self-test of the launcher on this machine: a process tries to escape and must be ended."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from plughost.engine.process import Process
 from plughost.errors import LaunchFailed
 
 ESCAPE = "setsid sh -c 'sleep 60 & echo out; exec sleep 60' & read line"
-"""A child in a session of its own, orphaned, holding stdout open: only its death closes it."""
+"""A shell script with an orphaned child in a session of its own, which holds stdout open until it is dead."""
 
 
-async def run_selftest(launcher: tuple[str, ...], mode: str, patience: float = 5.0) -> tuple[bool, str]:
-    """Whether ending a plugin ends a descendant that tries to get away, and what held it."""
+async def run_selftest(launcher: tuple[str, ...], mode: str, timeout: float = 5.0) -> tuple[bool, str]:
+    """Whether ending a plugin also ends a descendant that tries to escape; and the launcher's mode, or the
+    reason."""
     loop = asyncio.get_running_loop()
     executed: asyncio.Future[LaunchFailed | None] = loop.create_future()
     exited: asyncio.Future[None] = loop.create_future()
@@ -26,7 +27,7 @@ async def run_selftest(launcher: tuple[str, ...], mode: str, patience: float = 5
     readable = asyncio.Event()
     loop.add_reader(process.stdout, readable.set)
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             if (failure := await executed) is not None:
                 return False, failure.message
             await readable.wait()

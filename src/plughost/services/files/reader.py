@@ -1,6 +1,6 @@
-"""Files and folders for plugins to read: by absolute path, beneath the folders of granted capabilities.
+"""Files: a bounded reader of files and folders for plugins, beneath the folders of granted capabilities.
 
-Everything here blocks; the host calls it in a thread.
+Everything here blocks; the service calls it in a thread.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from plughost.errors import Denied, InvalidSpec
 from plughost.permissions.open_beneath import O_PATH, EscapesFolder, identity, open_beneath
 from plughost.permissions.public_files import others_may_read
 
-MOST_ENTRIES = 100_000
+MAX_ENTRIES = 100_000
 LARGEST = (12 << 20) - (16 << 10)
-"""In base64, with its envelope, it fits into a frame of 16 MiB."""
-LONGEST = 4096
-"""What the system takes for a path; a request may be as long as a frame."""
+"""Bytes of a file: in base64, with its envelope, it fits into a frame of 16 MiB."""
+MAX_PATH = 4096
+"""Characters of a path, the system's limit; a request may be as long as a frame."""
 
 
 class FolderEntry(msgspec.Struct, frozen=True):
-    """One name in a folder, told as it stands there: a symlink to a folder is no folder."""
+    """An entry of a folder. Symlinks are not followed: a symlink to a folder is not a folder."""
 
     name: str
     is_dir: bool
@@ -37,7 +37,7 @@ class FolderEntry(msgspec.Struct, frozen=True):
 
 
 class FileContent(NamedTuple):
-    """Bytes of a file, where in it they begin, and how large it was then."""
+    """Bytes of a file, their offset, and the size of the file at that time."""
 
     data: bytes
     offset: int
@@ -45,14 +45,14 @@ class FileContent(NamedTuple):
 
 
 class ByManifest(msgspec.Struct, frozen=True):
-    """Capabilities that are held by a manifest's word alone: of their folders, only what every user of this
-    machine may read is given, and what lies in a folder that the operator has `allowed`."""
+    """Capabilities that a plugin has only by its manifest: in their folders it may read only what every user
+    of this machine may read, and what is in a folder that the operator has `allowed`."""
 
     capabilities: frozenset[str] = frozenset()
     allowed: tuple[str, ...] = ()
 
     def check(self, capability: str, fd: int) -> None:
-        """Denied for what was opened, if that needs the operator's word."""
+        """Raise Denied if the opened file needs a grant by the operator."""
         if capability not in self.capabilities or others_may_read(fd):
             return
         real = os.readlink(f"/proc/self/fd/{fd}")
@@ -64,7 +64,7 @@ class ByManifest(msgspec.Struct, frozen=True):
             )
 
 
-NOTHING_TOLD = ByManifest()
+NO_MANIFEST_GRANTS = ByManifest()
 
 
 def _is_beneath(path: str, folder: str) -> bool:
@@ -72,9 +72,9 @@ def _is_beneath(path: str, folder: str) -> bool:
 
 
 class Files:
-    """What lies beneath the folder of a capability, for those who hold the capability.
+    """Reads files beneath the folder of a capability, for plugins that have the capability.
 
-    A hard link in a folder is a file of that folder: a file has no other place than its names.
+    A hard link in a folder counts as a file of that folder.
     """
 
     def __init__(self, roots: Mapping[str, str | os.PathLike[str]]) -> None:
@@ -88,15 +88,15 @@ class Files:
             self._roots[capability] = folder
 
     def read_dir(
-        self, granted: Collection[str], path: str, told: ByManifest = NOTHING_TOLD
+        self, granted: Collection[str], path: str, by_manifest: ByManifest = NO_MANIFEST_GRANTS
     ) -> list[FolderEntry]:
-        """What is in a folder, in the order of the filesystem."""
-        place = self._place("read_dir", granted, path)
+        """List a folder, in the order of the filesystem."""
+        target = self._resolve("read_dir", granted, path)
         with (
-            _told("read_dir", path, place.capability),
-            _closing(place.open(os.O_RDONLY | os.O_DIRECTORY)) as folder,
+            _as_plugin_errors("read_dir", path, target.capability),
+            _closing(target.open(os.O_RDONLY | os.O_DIRECTORY)) as folder,
         ):
-            told.check(place.capability, folder)
+            by_manifest.check(target.capability, folder)
             return list(_entries(folder))
 
     def read_file(
@@ -104,16 +104,16 @@ class Files:
         granted: Collection[str],
         path: str,
         limit: int = LARGEST,
-        told: ByManifest = NOTHING_TOLD,
+        by_manifest: ByManifest = NO_MANIFEST_GRANTS,
     ) -> bytes:
-        """All of a regular file; one that is larger than `limit` is refused."""
-        place = self._place("read", granted, path)
+        """Read all of a regular file; one that is larger than `limit` is refused."""
+        target = self._resolve("read", granted, path)
         with (
-            _told("read", path, place.capability),
-            _closing(place.open(O_PATH)) as seen,
-            _closing(_readable(seen, place, limit, told)) as file,
+            _as_plugin_errors("read", path, target.capability),
+            _closing(target.open(O_PATH)) as path_fd,
+            _closing(_open_file(path_fd, target, limit, by_manifest)) as file,
         ):
-            return _content(file, limit)
+            return _read_all(file, limit)
 
     def read_part(
         self,
@@ -121,25 +121,25 @@ class Files:
         path: str,
         offset: int,
         length: int,
-        told: ByManifest = NOTHING_TOLD,
+        by_manifest: ByManifest = NO_MANIFEST_GRANTS,
     ) -> FileContent:
-        """Up to `length` bytes of a regular file of any size, fewer at its end and none behind it."""
-        place = self._place("read", granted, path)
+        """Read up to `length` bytes of a regular file of any size: fewer at its end, none behind it."""
+        target = self._resolve("read", granted, path)
         with (
-            _told("read", path, place.capability),
-            _closing(place.open(O_PATH)) as seen,
-            _closing(_readable(seen, place, None, told)) as file,
+            _as_plugin_errors("read", path, target.capability),
+            _closing(target.open(O_PATH)) as path_fd,
+            _closing(_open_file(path_fd, target, None, by_manifest)) as file,
         ):
             data = os.pread(file, min(length, LARGEST), offset)
             return FileContent(data, offset, os.fstat(file).st_size)
 
-    def _place(self, verb: str, granted: Collection[str], path: str) -> GrantedFolder:
-        """Where a request leads, decided by names alone; the guard sees to it that it does."""
+    def _resolve(self, verb: str, granted: Collection[str], path: str) -> GrantedFolder:
+        """The granted folder that a path is in, chosen by names alone; `open_beneath` enforces it."""
         _check_name(verb, path)
         if not path.startswith("/"):
             raise Denied("capability denied: fs")
         names = path.split("/")
-        whole = _collapsed(names)
+        whole = _normalize(names)
         spellings = {capability: _spellings(folder) for capability, folder in self._roots.items()}
         best, capability, above = (-1, False), "fs", []
         for candidate, spelled in spellings.items():
@@ -159,16 +159,16 @@ class Files:
 
 
 class GrantedFolder(msgspec.Struct, frozen=True):
-    """A path below the folder of a capability."""
+    """A path below the folder of a granted capability."""
 
     capability: str
     folder: str
     below: str
     closed: list[str]
-    """Folders within the folder that only another capability opens: no symlink leads there."""
+    """Folders inside that need another capability: no symlink may lead there."""
 
     def open(self, flags: int) -> int:
-        # The folder itself is the operator's word: it and what is above it may be symlinks.
+        # The folder is configured by the operator: it and its parents may be symlinks.
         with _closing(os.open(self.folder, O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as folder:
             return open_beneath(folder, self.below, flags, closed=_identities(self.closed))
 
@@ -179,13 +179,13 @@ def _identities(folders: list[str]) -> Set[tuple[int, int]]:
         try:
             info = os.stat(folder)
         except OSError:
-            continue  # where we see no folder there is nothing to read
+            continue  # a folder that does not exist needs no protection
         found.add((info.st_dev, info.st_ino))
     return found
 
 
 def _check_name(verb: str, path: str) -> None:
-    if len(path) > LONGEST:
+    if len(path) > MAX_PATH:
         raise _invalid(verb, bounded(path, 100), os.strerror(errno.ENAMETOOLONG))
     try:
         possible = b"\0" not in os.fsencode(path)
@@ -196,39 +196,40 @@ def _check_name(verb: str, path: str) -> None:
 
 
 def _spellings(folder: str) -> list[list[str]]:
-    """A folder's names as they were configured and, the last, as they are without symlinks."""
-    return [_collapsed(folder.split("/")), _collapsed(os.path.realpath(folder).split("/"))]
+    """The names in a folder's path: as configured, and without symlinks."""
+    return [_normalize(folder.split("/")), _normalize(os.path.realpath(folder).split("/"))]
 
 
-def _collapsed(names: list[str]) -> list[str]:
-    """Names without `.` and `..`; good enough to choose a folder by, never to open one."""
-    collapsed: list[str] = []
+def _normalize(names: list[str]) -> list[str]:
+    """Names without `.` and `..`: good enough to choose a folder, never to open one."""
+    normalized: list[str] = []
     for name in names:
-        _take(collapsed, name)
-    return collapsed
+        _append_name(normalized, name)
+    return normalized
 
 
-def _take(collapsed: list[str], name: str) -> None:
+def _append_name(normalized: list[str], name: str) -> None:
     if name == "..":
-        del collapsed[-1:]
+        del normalized[-1:]
     elif name not in ("", "."):
-        collapsed.append(name)
+        normalized.append(name)
 
 
 def _below(names: list[str], above: list[str]) -> str:
-    """The rest of the path from where it first stands in the folder, every `..` still in it."""
+    """The rest of a path below the folder, with every `..` still in it."""
     walked: list[str] = []
     at = 0
     while walked != above:
-        _take(walked, names[at])
+        _append_name(walked, names[at])
         at += 1
     return "./" + "/".join(names[at:])
 
 
-def _readable(seen: int, place: GrantedFolder, limit: int | None, told: ByManifest) -> int:
-    """Opens the file that was looked at. A device or FIFO is not opened: that alone can do something."""
-    info = os.fstat(seen)
-    told.check(place.capability, seen)
+def _open_file(path_fd: int, target: GrantedFolder, limit: int | None, by_manifest: ByManifest) -> int:
+    """Open a regular file by its O_PATH descriptor. A device or FIFO is never opened: opening one can have
+    effects."""
+    info = os.fstat(path_fd)
+    by_manifest.check(target.capability, path_fd)
     if stat.S_ISDIR(info.st_mode):
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(info.st_mode):
@@ -236,19 +237,19 @@ def _readable(seen: int, place: GrantedFolder, limit: int | None, told: ByManife
     if limit is not None and info.st_size > limit:
         raise _too_large(limit)
     if not O_PATH:
-        return os.dup(seen)
+        return os.dup(path_fd)
     try:
-        file = os.open(f"/proc/self/fd/{seen}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
+        file = os.open(f"/proc/self/fd/{path_fd}", os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
     except (FileNotFoundError, NotADirectoryError):
-        file = place.open(os.O_RDONLY)  # no /proc here: by its name, if it is still the same file
+        file = target.open(os.O_RDONLY)  # without /proc: by its name, if it is still the same file
     if identity(file) != (info.st_dev, info.st_ino):
         os.close(file)
         raise OSError(errno.ESTALE, "it was replaced while it was opened")
     return file
 
 
-def _content(file: int, limit: int) -> bytes:
-    """Until the end, wherever that is by then; sizes change, and some files have none."""
+def _read_all(file: int, limit: int) -> bytes:
+    """Read a file to its end: its size may change meanwhile, and some files report none."""
     pieces: list[bytes] = []
     room = limit + 1
     wanted = os.fstat(file).st_size + 1
@@ -264,8 +265,8 @@ def _content(file: int, limit: int) -> bytes:
 def _entries(folder: int) -> Iterator[FolderEntry]:
     with os.scandir(folder) as entries:
         for count, entry in enumerate(entries):
-            if count >= MOST_ENTRIES:
-                raise OSError(errno.EFBIG, f"more than {MOST_ENTRIES} entries")
+            if count >= MAX_ENTRIES:
+                raise OSError(errno.EFBIG, f"more than {MAX_ENTRIES} entries")
             try:
                 info = entry.stat(follow_symlinks=False)
             except OSError:
@@ -275,8 +276,8 @@ def _entries(folder: int) -> Iterator[FolderEntry]:
 
 
 @contextmanager
-def _told(verb: str, path: str, capability: str) -> Iterator[None]:
-    """Failures in the words that a plugin gets to read."""
+def _as_plugin_errors(verb: str, path: str, capability: str) -> Iterator[None]:
+    """Turn errors into PluginErrors, whose messages go to the plugin."""
     try:
         yield
     except EscapesFolder:
@@ -302,7 +303,7 @@ def _invalid(verb: str, path: str, reason: str) -> InvalidSpec:
 
 
 def _lossy(name: str) -> str:
-    """A name that any encoder takes: bytes that are no UTF-8 become U+FFFD."""
+    """A name that can be encoded: bytes that are not UTF-8 become U+FFFD."""
     try:
         return os.fsencode(name).decode("utf-8", "replace")
     except UnicodeEncodeError:

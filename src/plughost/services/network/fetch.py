@@ -1,11 +1,11 @@
-"""Fetching for plugins: each hop of each request through the whole guard.
+"""Network: guarded HTTP requests for plugins (against SSRF). Each redirect is checked like the first request.
 
-What is allowed is asked where the connection is opened (`exchange.Dialler`): a name is looked up once, every
-answer is checked, and the addresses that were checked are the ones dialled. Nothing is shared between two
-fetches, no connection and no cookie, so one plugin's grants never carry another's request.
+Grants are checked where the connection is opened (`http_exchange.Dialler`): a name is resolved once, every
+address is checked, and exactly the checked addresses are dialled. Nothing is shared between two fetches,
+neither connections nor cookies, so one plugin's grants never carry another's request.
 
-Bodies are handed through as they came. Unless the plugin says otherwise the server is asked for no encoding,
-and a body that is encoded all the same stays so, with its Content-Encoding: the host unpacks nothing, so
+Bodies are passed on as they came. Unless the plugin asks for an encoding, the server is asked for none. A
+body that is encoded all the same stays encoded, with its Content-Encoding: the host decompresses nothing, so
 nothing can grow in its memory.
 """
 
@@ -33,25 +33,26 @@ if TYPE_CHECKING:
 
     from plughost.services.network.http_exchange import Connect
 
-NOTHING_SAID = OperatorAccess()
-RESOLVERS = 4
-"""Threads that look names up."""
+NO_OPERATOR_ACCESS = OperatorAccess()
+RESOLVER_THREADS = 4
+"""Threads for DNS lookups."""
 
 _EXCHANGE = "plughost.services.network.http_exchange"
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t -~]*")
-_NO_METHODS = {"CONNECT", "TRACE", "TRACK"}
-_OURS = {
+_REFUSED_METHODS = {"CONNECT", "TRACE", "TRACK"}
+_HOST_HEADERS = {
     *("host", "connection", "keep-alive", "transfer-encoding", "content-length"),
     *("upgrade", "http2-settings", "te", "trailer", "expect"),
 }
-_SECRETS = {"authorization", "cookie"}
+_SECRET_HEADERS = {"authorization", "cookie"}
 _REDIRECTS = {301, 302, 303, 307, 308}
-_IN_URLS = string.punctuation.replace("\\", "")
+_URL_CHARACTERS = string.punctuation.replace("\\", "")
 
 
 class Fetch(msgspec.Struct, frozen=True):
-    """A request. Headers about the connection (Host, Content-Length, Proxy-* …) are ours and are ignored."""
+    """An HTTP request of a plugin. Headers about the connection (Host, Content-Length, Proxy-* …) are
+    ignored: the host sets them."""
 
     url: str
     method: str = ""
@@ -61,7 +62,7 @@ class Fetch(msgspec.Struct, frozen=True):
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """The last answer, whatever its status; header names in lower case."""
+    """The HTTP response after all redirects, whatever its status; header names in lower case."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -69,9 +70,10 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class Network:
-    """`timeout` is for a whole fetch: its turn, every hop, the last byte. `max_body` is for each answer.
+    """Fetches URLs for plugins. `timeout` is for a whole fetch: waiting for a slot, all redirects, the last
+    byte. `max_body` is for each response.
 
-    `tls` replaces the usual certificate authorities. `resolve` and `connect` replace the machine's own.
+    `tls` replaces the default certificate authorities. `resolve` and `connect` replace the system's.
     """
 
     def __init__(
@@ -90,20 +92,20 @@ class Network:
         self._max_body = max_body
         self._timeout = timeout
         self._max_redirects = max_redirects
-        self._turns = asyncio.Semaphore(at_once)
+        self._slots = asyncio.Semaphore(at_once)
         self._tls = tls
-        self._lookup = Resolver(RESOLVERS, "plughost-network")
-        self._resolve = resolve or self._lookup
+        self._resolver = Resolver(RESOLVER_THREADS, "plughost-network")
+        self._resolve = resolve or self._resolver
         self._connect = connect
         self._running: set[asyncio.Timeout] = set()
         self._idle = asyncio.Event()
         self._closed = False
 
     async def fetch(
-        self, hosts: tuple[str, ...] | None, request: Fetch, word: OperatorAccess = NOTHING_SAID
+        self, hosts: tuple[str, ...] | None, request: Fetch, operator: OperatorAccess = NO_OPERATOR_ACCESS
     ) -> Fetched:
-        """`hosts` are the only ones asked; None is any. All are asked at public addresses only, but for those
-        that the operator's own `word` names."""
+        """Fetch a URL. Only `hosts` are allowed; None is any. Only public addresses are used, except for
+        hosts that the `operator` granted by name."""
         if self._closed:
             raise Stopped("the host's network service is closed")
         hop = first_hop(request)
@@ -111,8 +113,8 @@ class Network:
             async with asyncio.timeout(self._timeout) as limit:
                 self._running.add(limit)
                 try:
-                    async with self._turns:
-                        return await self._follow(FetchAccess(hosts, word), hop)
+                    async with self._slots:
+                        return await self._follow_redirects(FetchAccess(hosts, operator), hop)
                 finally:
                     self._running.discard(limit)
                     if not self._running:
@@ -123,7 +125,7 @@ class Network:
             raise InvalidSpec(f"fetch {hop.target}: not done within {self._timeout:g} s") from error
 
     async def close(self) -> None:
-        """Ends what is under way and returns when its connections are closed."""
+        """Cancel all running fetches, and return when their connections are closed."""
         self._closed = True
         self._idle.clear()
         for limit in self._running:
@@ -132,48 +134,48 @@ class Network:
         if self._running:
             await self._idle.wait()
 
-    async def _follow(self, reach: FetchAccess, hop: Hop) -> Fetched:
+    async def _follow_redirects(self, access: FetchAccess, hop: Hop) -> Fetched:
         start = hop.target
         for _ in range(self._max_redirects + 1):
-            answer = await self._ask(reach, hop)
-            following = next_hop(hop, answer)
-            if following is None:
+            answer = await self._exchange(access, hop)
+            next_one = next_hop(hop, answer)
+            if next_one is None:
                 return answer
-            hop = following
+            hop = next_one
         raise InvalidSpec(f"fetch {start}: more than {self._max_redirects} redirects")
 
-    async def _ask(self, reach: FetchAccess, hop: Hop) -> Fetched:
-        if _EXCHANGE not in sys.modules:  # httpx takes a sixth of a second: the loop serves others meanwhile
-            await self._lookup.in_thread(partial(importlib.import_module, _EXCHANGE))
+    async def _exchange(self, access: FetchAccess, hop: Hop) -> Fetched:
+        if _EXCHANGE not in sys.modules:  # in a thread: importing httpx takes a sixth of a second
+            await self._resolver.in_thread(partial(importlib.import_module, _EXCHANGE))
         from plughost.services.network.http_exchange import Dialler, certificates, exchange, tcp
 
         target = hop.target
         if target.scheme == "https" and self._tls is None:
-            self._tls = await self._lookup.in_thread(partial(certificates, trust_env=False))
-        dialler = Dialler(partial(self._admit, reach), self._connect or tcp)
+            self._tls = await self._resolver.in_thread(partial(certificates, trust_env=False))
+        dialler = Dialler(partial(self._resolve_allowed, access), self._connect or tcp)
         answer = await exchange(dialler, self._tls, target, hop.method, hop.headers, hop.body, self._max_body)
         return Fetched(*answer)
 
-    async def _admit(self, reach: FetchAccess, host: str, port: int) -> list[str]:
-        """The addresses that may be dialled for `host`: all that it has, or Denied."""
-        if reach.hosts is not None and not names(reach.hosts, host):
-            raise _denied(host)
+    async def _resolve_allowed(self, access: FetchAccess, host: str, port: int) -> list[str]:
+        """All addresses of `host`; raises Denied if the host, or one of its addresses, is not granted."""
+        if access.hosts is not None and not names(access.hosts, host):
+            raise _denial(host)
         found = await addresses(host, self._resolve)
-        is_named = self._allow_private or reach.word.reaches(host, port)
+        is_named = self._allow_private or access.operator.reaches(host, port)
         if not is_named and not all(map(is_remote, found)):
-            raise _denied(host, private=True)
+            raise _denial(host, private=True)
         return [str(address) for address in found]
 
 
 class FetchAccess(msgspec.Struct, frozen=True):
-    """Which hosts one plugin may have fetched from."""
+    """The hosts that one plugin may fetch from."""
 
     hosts: tuple[str, ...] | None
-    word: OperatorAccess
+    operator: OperatorAccess
 
 
 class Hop(msgspec.Struct, frozen=True):
-    """One request on the way to the answer."""
+    """One request of a chain of redirects."""
 
     target: UrlTarget
     method: str
@@ -182,13 +184,13 @@ class Hop(msgspec.Struct, frozen=True):
 
 
 def first_hop(request: Fetch) -> Hop:
-    """The request as it will be sent, or InvalidSpec."""
+    """Check a request and make it ready to be sent; raises InvalidSpec."""
     try:
         target = parse_url(request.url)
     except ValueError as error:
         raise InvalidSpec(f"fetch {shown(request.url)}: {error}") from None
     method = request.method.upper() or "GET"
-    if not _TOKEN.fullmatch(method) or method in _NO_METHODS:
+    if not _TOKEN.fullmatch(method) or method in _REFUSED_METHODS:
         raise InvalidSpec(f"fetch {target}: the method {bounded(request.method, 32)!a} is not sent")
     headers = []
     for name, value in request.headers:
@@ -196,7 +198,7 @@ def first_hop(request: Fetch) -> Hop:
             raise InvalidSpec(f"fetch {target}: {bounded(name, 64)!a} is no header name")
         if not _VALUE.fullmatch(value):
             raise InvalidSpec(f"fetch {target}: the header {bounded(name, 64)} is not all printable ASCII")
-        if name.lower() not in _OURS and not name.lower().startswith("proxy-"):
+        if name.lower() not in _HOST_HEADERS and not name.lower().startswith("proxy-"):
             headers.append((name, value.strip()))
     given = {name.lower() for name, _ in headers}
     usual = (("Accept-Encoding", "identity"), ("User-Agent", "plughost"))
@@ -205,17 +207,17 @@ def first_hop(request: Fetch) -> Hop:
 
 
 def next_hop(hop: Hop, answer: Fetched) -> Hop | None:
-    """Where a redirect leads, and what is sent there; None when the answer is the answer."""
+    """The request that follows a redirect response; None when the response is not a redirect."""
     location = next((value for name, value in answer.headers if name == "location"), None)
     if location is None or answer.status not in _REDIRECTS:
         return None
     try:
-        target = parse_url(urljoin(hop.target.url, quote(location, safe=_IN_URLS)))
+        target = parse_url(urljoin(hop.target.url, quote(location, safe=_URL_CHARACTERS)))
     except ValueError as error:
         raise InvalidSpec(f"fetch {hop.target}: redirected to {shown(location)}: {error}") from None
     method, headers, body = hop.method, hop.headers, hop.body
     if target.origin != hop.target.origin:
-        headers = tuple(header for header in headers if header[0].lower() not in _SECRETS)
+        headers = tuple(header for header in headers if header[0].lower() not in _SECRET_HEADERS)
     as_get = method == "POST" if answer.status in {301, 302} else answer.status == 303 and method != "HEAD"
     if as_get:
         method, body = "GET", None
@@ -223,7 +225,7 @@ def next_hop(hop: Hop, answer: Fetched) -> Hop | None:
     return Hop(target, method, headers, body)
 
 
-def _denied(host: str, private: bool = False) -> Denied:
+def _denial(host: str, private: bool = False) -> Denied:
     hint = f"to allow it, grant network for the host {host}"
     if private:
         hint = (

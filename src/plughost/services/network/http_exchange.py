@@ -1,4 +1,4 @@
-"""One request and its answer over a connection of their own. Only this file knows httpx; imported late."""
+"""One HTTP exchange over a connection of its own. The only module that uses httpx; it is imported late."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ import httpx
 from plughost.errors import InvalidSpec
 from plughost.permissions.addresses import UrlTarget
 
-CONNECT_PATIENCE = 5.0
-"""For each of a name's addresses, so that a dead one does not use up the time of the next."""
+CONNECT_TIMEOUT = 5.0
+"""Seconds for each address of a name, so that a dead one does not use up the time of the next."""
 
 Admit = Callable[[str, int], Awaitable[Sequence[str]]]
+"""The addresses to dial for a host and port; raises Denied."""
 Connect = Callable[[str, int], Awaitable[httpcore.AsyncNetworkStream]]
 
 certificates = httpx.create_ssl_context
 
 
 async def tcp(address: str, port: int) -> httpcore.AsyncNetworkStream:
-    """Dial an IP address; nothing is looked up on the way."""
+    """Connect to an IP address, without any DNS lookup."""
     return await httpcore.AnyIOBackend().connect_tcp(address, port)
 
 
 class Dialler(httpcore.AsyncNetworkBackend):
-    """The only way out: it dials what `admit` returned for the host, and nothing else.
+    """Opens connections: only to the addresses that `admit` returns for a host.
 
-    The guard sits here, below everything that reads a URL, so that no two readings of one can differ.
+    The check is here, below all code that parses URLs, so that two parsers cannot disagree about the host.
     """
 
     def __init__(self, admit: Admit, connect: Connect) -> None:
@@ -50,7 +51,7 @@ class Dialler(httpcore.AsyncNetworkBackend):
         failures = []
         for address in await self._admit(host, port):
             try:
-                async with asyncio.timeout(CONNECT_PATIENCE):
+                async with asyncio.timeout(CONNECT_TIMEOUT):
                     stream = await self._connect(address, port)
             except (OSError, httpcore.NetworkError, httpcore.TimeoutException) as error:
                 failures.append(f"{address}: {_reason(error)}")
@@ -60,13 +61,14 @@ class Dialler(httpcore.AsyncNetworkBackend):
         raise ConnectionError("cannot connect to " + (", ".join(failures) or host))
 
     async def aclose(self) -> None:
-        """Also what a cancelled TLS handshake has left open."""
+        """Close all streams, including one left open by a cancelled TLS handshake."""
         for stream in self._streams:
             await stream.aclose()
 
 
 class Transport(httpx.AsyncHTTPTransport):
-    """httpx's own over our dialler; its constructor has no place for one and reads certificates each time."""
+    """The transport of httpx over our Dialler. httpx's own constructor takes none, and reads certificates
+    each time."""
 
     def __init__(self, dialler: Dialler, tls: ssl.SSLContext | None) -> None:
         self._pool = httpcore.AsyncConnectionPool(
@@ -83,7 +85,8 @@ async def exchange(
     body: bytes | None,
     max_body: int,
 ) -> tuple[int, list[tuple[str, str]], bytes]:
-    """Status, headers and body as they came. No client: no cookies, no proxies, no redirects, no decoding."""
+    """Send a request; returns status, headers and body as they came. There is no httpx client, so no cookies,
+    no proxies, no redirects and no decoding."""
     received = bytearray()
     try:
         request = httpx.Request(method, target.url, headers=list(headers), content=body)
@@ -104,7 +107,7 @@ async def exchange(
 
 
 def _reason(error: BaseException) -> str:
-    """The operating system's word where there is one: libraries hide it behind their own."""
+    """The error message of the operating system if there is one: libraries wrap it in their own errors."""
     deepest: BaseException | None = error
     while deepest is not None:
         if isinstance(deepest, OSError) and not isinstance(deepest, ssl.SSLError) and deepest.errno:

@@ -1,4 +1,5 @@
-"""One plugin's keys and values in one SQLite file. Everything here blocks; one thread at a time uses it."""
+"""KeyValueDatabase: one plugin's keys and values in a SQLite file. Everything here blocks; one thread at a
+time uses it."""
 
 from __future__ import annotations
 
@@ -20,19 +21,20 @@ from plughost.services.storage.messages import (
     Set,
     Stored,
 )
-from plughost.services.storage.sqlite_file import PATIENCE, code_of, open_database, transaction
+from plughost.services.storage.sqlite_file import BUSY_TIMEOUT, open_database, sqlite_code, transaction
 
 Outcome = Answer | PluginError
 
 
 class KeyValueDatabase:
-    """Opened at the first request, and anew after trouble, so that a mended file is taken at once."""
+    """A key-value database with a quota. The file is opened at the first request, and again after an error,
+    so that a repaired file is used at once."""
 
     def __init__(self, path: str, quota: int, owner: str | None = None) -> None:
         self._path = path
         self._quota = quota
         self._owner = owner
-        """The plugin's folder: a file that was made for another plugin of its name is not opened."""
+        """The plugin's folder: a file that belongs to another plugin of the same name is not opened."""
         self._connection: sqlite3.Connection | None = None
         self._used = 0
         """Bytes of all keys and values, within a transaction."""
@@ -42,22 +44,22 @@ class KeyValueDatabase:
         return self._connection is not None
 
     def run(self, requests: Sequence[Request]) -> list[Outcome]:
-        """The outcome of each, in order; all that is written is committed when this returns."""
+        """Run requests; the outcome of each, in order. All writes are committed when this returns."""
         try:
-            connection = self._opened()
+            connection = self._open()
         except (sqlite3.Error, OSError, PluginError) as error:
-            return [self._told(error) for _ in requests]
+            return [self._as_plugin_error(error) for _ in requests]
         if len(requests) > 1 and any(_writes(request) for request in requests):
             try:
-                return self._together(connection, requests)
+                return self._run_in_transaction(connection, requests)
             except sqlite3.Error as error:
-                if code_of(error) == sqlite3.SQLITE_BUSY:  # to wait for each anew would take long
+                if sqlite_code(error) == sqlite3.SQLITE_BUSY:  # waiting again for each takes long
                     return [
-                        self._told(error) if _writes(request) else self._alone(request)
+                        self._as_plugin_error(error) if _writes(request) else self._run_single(request)
                         for request in requests
                     ]
-        # What one of them meets is not told of the others.
-        return [self._alone(request) for request in requests]
+        # One by one, so that an error of one does not affect the others.
+        return [self._run_single(request) for request in requests]
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -65,24 +67,26 @@ class KeyValueDatabase:
             try:
                 connection.close()
             except sqlite3.Error:
-                pass  # what is committed is in the log, and whoever opens the file next brings it home
+                pass  # commits are in the write-ahead log, which the next open recovers
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             self._connection = open_database(self._path, self._owner)
         return self._connection
 
-    def _alone(self, request: Request) -> Outcome:
+    def _run_single(self, request: Request) -> Outcome:
         try:
-            connection = self._opened()
+            connection = self._open()
             if _writes(request):
-                return self._together(connection, [request])[0]
+                return self._run_in_transaction(connection, [request])[0]
             return self._answer(connection, request)
         except (sqlite3.Error, OSError, PluginError) as error:
-            return self._told(error)
+            return self._as_plugin_error(error)
 
-    def _together(self, connection: sqlite3.Connection, requests: Sequence[Request]) -> list[Outcome]:
-        """In one transaction, so with one sync."""
+    def _run_in_transaction(
+        self, connection: sqlite3.Connection, requests: Sequence[Request]
+    ) -> list[Outcome]:
+        """Run requests in one transaction, and so with one sync to the disk."""
         with transaction(connection):
             (before,) = connection.execute("SELECT bytes FROM usage").fetchone()
             self._used = before
@@ -134,14 +138,14 @@ class KeyValueDatabase:
         self._used -= before
         return before > 0
 
-    def _told(self, error: Exception) -> PluginError:
-        """In words for the plugin and its operator; after real trouble the file is let go."""
-        code = code_of(error)
+    def _as_plugin_error(self, error: Exception) -> PluginError:
+        """Convert an error for the plugin and its operator. After a serious error the file is closed."""
+        code = sqlite_code(error)
         if isinstance(error, Overloaded):
             return error
         if code == sqlite3.SQLITE_BUSY:
             return Overloaded(
-                f"another program has kept {self._path} locked for {PATIENCE:g} s",
+                f"another program has kept {self._path} locked for {BUSY_TIMEOUT:g} s",
                 hint="try again; if it stays so, see which program has the file open",
             )
         if code == sqlite3.SQLITE_FULL:
@@ -161,7 +165,7 @@ class KeyValueDatabase:
 
 
 def _size(connection: sqlite3.Connection, key: bytes) -> int:
-    """Bytes that a key and its value take up; 0 when it is not there."""
+    """Bytes of a key and its value; 0 when the key does not exist."""
     row = connection.execute("SELECT length(value) FROM entries WHERE key = ?", (key,)).fetchone()
     return 0 if row is None else len(key) + int(row[0])
 

@@ -1,4 +1,4 @@
-"""What is asked of a plugin's storage, and what is answered: values, checked before any file is touched."""
+"""Requests to a plugin's storage and their answers, checked before any file is touched."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import msgspec
 
 from plughost.errors import InvalidSpec
 
-LONGEST_KEY = 1024
-"""Bytes of UTF-8."""
-LARGEST_VALUE = 1 << 20
-"""Bytes of JSON, as it came."""
-MOST_KEYS = 1000
-"""In one page of a listing."""
+MAX_KEY = 1024
+"""Limit of a key in bytes of UTF-8."""
+MAX_VALUE = 1 << 20
+"""Limit of a value in bytes of JSON, as it came."""
+MAX_KEYS = 1000
+"""Keys in one page of a listing."""
 
 
 class Get(msgspec.Struct, frozen=True):
+    """Get the value of a key."""
+
     key: bytes
 
 
 class Set(msgspec.Struct, frozen=True):
+    """Set the value of a key."""
+
     key: bytes
     value: bytes
 
@@ -27,11 +31,13 @@ class Set(msgspec.Struct, frozen=True):
 
 
 class DeleteKey(msgspec.Struct, frozen=True):
+    """Delete a key."""
+
     key: bytes
 
 
 class List(msgspec.Struct, frozen=True):
-    """Keys from `first` up, but not `after` itself, and before `end`."""
+    """List keys from `first`, without `after` itself, up to but without `end`."""
 
     first: bytes
     after: bytes
@@ -43,20 +49,24 @@ Request = Get | Set | DeleteKey | List
 
 
 class Found(msgspec.Struct, frozen=True):
+    """The answer to Get."""
+
     value: msgspec.Raw | None
     found: bool
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """Nothing to add: it is in the file."""
+    """The answer to Set: the value is stored."""
 
 
 class Deleted(msgspec.Struct, frozen=True):
+    """The answer to DeleteKey: whether the key existed."""
+
     deleted: bool
 
 
 class KeyPage(msgspec.Struct, frozen=True):
-    """In the order of their UTF-8 bytes; `more` come after the last."""
+    """The answer to List: keys in the order of their UTF-8 bytes; `more` if there are further keys."""
 
     keys: list[str]
     more: bool
@@ -66,6 +76,7 @@ Answer = Found | Stored | Deleted | KeyPage
 
 
 def key_of(key: str) -> bytes:
+    """Check a key and encode it; raises InvalidSpec."""
     octets = _octets(key, "key")
     if not octets:
         raise InvalidSpec("a key must not be empty")
@@ -73,23 +84,25 @@ def key_of(key: str) -> bytes:
 
 
 def value_of(value: msgspec.Raw) -> bytes:
+    """Check the size of a value; raises InvalidSpec."""
     octets = bytes(value)
     if not octets:
         raise InvalidSpec("a value must be JSON; there is none")
-    if len(octets) > LARGEST_VALUE:
-        raise InvalidSpec(f"a value of {len(octets)} bytes is over the limit of {LARGEST_VALUE}")
+    if len(octets) > MAX_VALUE:
+        raise InvalidSpec(f"a value of {len(octets)} bytes is over the limit of {MAX_VALUE}")
     return octets
 
 
 def listing(prefix: str, after: str, limit: int) -> List:
-    if not 1 <= limit <= MOST_KEYS:
-        raise InvalidSpec(f"limit must be from 1 to {MOST_KEYS}, it is {limit}")
+    """The request for a page of keys that begin with `prefix` and come after `after`."""
+    if not 1 <= limit <= MAX_KEYS:
+        raise InvalidSpec(f"limit must be from 1 to {MAX_KEYS}, it is {limit}")
     wanted, past = _octets(prefix, "prefix"), _octets(after, "key")
     return List(max(wanted, past), past, _end_of(wanted), limit)
 
 
 def _end_of(prefix: bytes) -> bytes:
-    """What sorts right behind everything that starts so; no byte of UTF-8 is 0xFF."""
+    """The first key after all that begin with `prefix`; no byte of UTF-8 is 0xFF."""
     return prefix[:-1] + bytes([prefix[-1] + 1]) if prefix else b"\xff"
 
 
@@ -98,6 +111,6 @@ def _octets(text: str, what: str) -> bytes:
         octets = text.encode()
     except UnicodeEncodeError:
         raise InvalidSpec(f"a {what} must be Unicode text; half a surrogate pair is none") from None
-    if len(octets) > LONGEST_KEY:
-        raise InvalidSpec(f"a {what} of {len(octets)} bytes is over the limit of {LONGEST_KEY}")
+    if len(octets) > MAX_KEY:
+        raise InvalidSpec(f"a {what} of {len(octets)} bytes is over the limit of {MAX_KEY}")
     return octets

@@ -1,8 +1,9 @@
-"""Durable keys and values for plugins: a SQLite file for each, in a folder that only the host's user reads.
+"""Storage: durable keys and values for plugins, a SQLite file for each, in a folder that only the host's user
+reads.
 
 A `set` or `delete` is answered once it is committed and synced. From then on it survives `kill -9` of the
-host at any moment, and a power loss as far as the disk keeps what it was told to sync. What was asked and
-not yet answered is there whole or not at all.
+host at any moment, and a power loss as far as the disk keeps what it was told to sync. What was asked and not
+yet answered is there whole or not at all.
 
 To back one up while the host runs: `sqlite3 FILE .backup COPY`. A plain copy may miss what is in the log
 beside the file. Put a backup in its place while its plugin is stopped.
@@ -42,175 +43,186 @@ if TYPE_CHECKING:
     Work = asyncio.Future[list[Outcome]]
 
 QUOTA = 64 << 20
-"""Bytes of one plugin's keys and values."""
+"""Quota of one plugin in bytes of keys and values."""
 THREADS = 4
-MOST_OPEN = 128
-"""Files at a time, each with three descriptors: a hundred plugins that write by turns open none twice."""
-MOST_TOGETHER = 64
+MAX_OPEN = 128
+"""Open files, each with three descriptors; enough that a hundred plugins that write in turn reopen none."""
+MAX_BATCH = 64
 """Requests of one plugin in one transaction."""
-MOST_WAITING = 4096
-"""Requests of one plugin; a single process is read no further long before."""
+MAX_WAITING = 4096
+"""Waiting requests of one plugin; a single process is not read any more long before."""
 
 
 class OnKey(Protocol):
+    """Params with a key."""
+
     key: str
 
 
 class ToSet(Protocol):
+    """Params of `set`."""
+
     key: str
     value: msgspec.Raw
 
 
 class ToList(Protocol):
+    """Params of `list`: a page of the keys with a prefix."""
+
     prefix: str
     after: str
     limit: int
 
 
 def default_folder() -> str:
-    """Where this user's hosts keep what their plugins store."""
+    """The default folder of the storage files of this user's plugins."""
     state = os.environ.get("XDG_STATE_HOME", "")
     base = state if os.path.isabs(state) else os.path.expanduser("~/.local/state")
     return os.path.join(base, "plughost", "storage")
 
 
-def file_in(folder: str, plugin: str) -> str:
-    """The file of a plugin's keys and values in a folder of the storage."""
+def storage_file(folder: str, plugin: str) -> str:
+    """The path of a plugin's storage file in a folder."""
     return os.path.join(folder, file_name(plugin))
 
 
 class Storage:
-    """The requests of one plugin are served in their order. Those that come while others are being committed
-    share the next commit."""
+    """The storage service: durable keys and values. The requests of one plugin are served in order; those
+    that come while others are being committed share the next commit."""
 
     def __init__(self, folder: str | os.PathLike[str], quota: int = QUOTA) -> None:
         self._folder = os.path.abspath(os.path.expanduser(folder))
         self._quota = quota
-        # Threads of its own: a slow disk must not use up those of the program.
+        # Separate threads, so that a slow disk does not use up those of the program.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="plughost-storage")
-        self._shelves: dict[tuple[str, str | None], PluginStore] = {}
+        self._stores: dict[tuple[str, str | None], PluginStore] = {}
         """By name and owner: a file that is open for one plugin is not open for another one of its name."""
         self._ready: dict[PluginStore, None] = {}
-        """Those that want a turn, the first first."""
+        """Stores that wait for a thread, in order."""
         self._open: dict[PluginStore, None] = {}
-        """Those whose file is open, or in a thread that may open it; the longest unused first."""
+        """Stores whose file is open, or in a thread that may open it; least recently used first."""
         self._running = 0
         self._closed = False
         self._emptied = asyncio.Event()
 
     async def get(self, caller: Caller, params: OnKey) -> Found:
+        """The value of a key."""
         found: Found = await self._ask(caller, Get(key_of(params.key)))
         return found
 
     async def set(self, caller: Caller, params: ToSet) -> Stored:
+        """Store a value; returns when it is synced to the disk."""
         stored: Stored = await self._ask(caller, Set(key_of(params.key), value_of(params.value)))
         return stored
 
     async def delete(self, caller: Caller, params: OnKey) -> Deleted:
+        """Delete a key; returns when that is synced to the disk."""
         deleted: Deleted = await self._ask(caller, DeleteKey(key_of(params.key)))
         return deleted
 
     async def list(self, caller: Caller, params: ToList) -> KeyPage:
+        """A page of keys."""
         page: KeyPage = await self._ask(caller, listing(params.prefix, params.after, params.limit))
         return page
 
     async def close(self) -> None:
-        """When all that was asked is done, and every file closed."""
+        """Run all waiting requests, then close every file."""
         self._closed = True
-        for shelf in [*self._shelves.values()]:
-            shelf.callers.clear()
-            self._go_on(shelf)
-        if self._shelves:
+        for store in [*self._stores.values()]:
+            store.callers.clear()
+            self._schedule(store)
+        if self._stores:
             await self._emptied.wait()
         self._threads.shutdown(wait=False)
 
     def file_of(self, plugin: str) -> str:
-        """Where a plugin's keys and values are, for whoever backs them up."""
-        return file_in(self._folder, plugin)
+        """The path of a plugin's storage file, for backups."""
+        return storage_file(self._folder, plugin)
 
     async def _ask(self, caller: Caller, request: Request) -> Any:
         if self._closed:
             raise Stopped("the host has closed its storage")
         name, owner = caller.name, _owner(caller)
-        shelf = self._shelves.get((name, owner))
-        if shelf is None:
-            shelf = self._shelves[name, owner] = PluginStore(name, self.file_of(name), self._quota, owner)
-        if len(shelf.waiting) >= MOST_WAITING:
-            raise Overloaded(f"{len(shelf.waiting)} requests to its storage wait already")
-        asked = StorageRequest(request, caller, asyncio.get_running_loop().create_future())
-        shelf.waiting.append(asked)
-        if caller not in shelf.callers:
-            shelf.callers.add(caller)
-            caller.on_end(partial(self._left, shelf, caller))
-        self._go_on(shelf)
-        return await asked.answer
+        store = self._stores.get((name, owner))
+        if store is None:
+            store = self._stores[name, owner] = PluginStore(name, self.file_of(name), self._quota, owner)
+        if len(store.waiting) >= MAX_WAITING:
+            raise Overloaded(f"{len(store.waiting)} requests to its storage wait already")
+        waiting = StorageRequest(request, caller, asyncio.get_running_loop().create_future())
+        store.waiting.append(waiting)
+        if caller not in store.callers:
+            store.callers.add(caller)
+            caller.on_end(partial(self._on_caller_end, store, caller))
+        self._schedule(store)
+        return await waiting.answer
 
-    def _left(self, shelf: PluginStore, caller: Caller) -> None:
-        shelf.callers.discard(caller)
-        self._go_on(shelf)
+    def _on_caller_end(self, store: PluginStore, caller: Caller) -> None:
+        store.callers.discard(caller)
+        self._schedule(store)
 
-    def _go_on(self, shelf: PluginStore) -> None:
-        """After anything that has happened to a shelf."""
-        if shelf.wants_a_turn:
+    def _schedule(self, store: PluginStore) -> None:
+        """Schedule a store that has work, or forget one that is not used any more."""
+        if store.wants_a_turn:
             if not self._ready:
-                self._soon_give_turns()
-            self._ready[shelf] = None
-        elif not shelf.held and not shelf.callers:
-            self._shelves.pop((shelf.name, shelf.owner), None)
-        if self._closed and not self._shelves:
+                self._schedule_turns()
+            self._ready[store] = None
+        elif not store.in_thread and not store.callers:
+            self._stores.pop((store.name, store.owner), None)
+        if self._closed and not self._stores:
             self._emptied.set()
 
-    def _soon_give_turns(self) -> None:
-        """When all who are awake have asked: that shares a commit."""
-        asyncio.get_running_loop().call_soon(self._give_turns)
+    def _schedule_turns(self) -> None:
+        """Start in the next pass of the loop, so that requests made until then share a commit."""
+        asyncio.get_running_loop().call_soon(self._start_ready)
 
-    def _give_turns(self) -> None:
+    def _start_ready(self) -> None:
         while self._ready and self._running < THREADS:
             self._start(next(iter(self._ready)))
 
-    def _start(self, shelf: PluginStore) -> None:
-        batch = shelf.take(MOST_TOGETHER)
-        closing = self._to_close(shelf) if batch else shelf
-        for one in (shelf, closing):
-            if one is not None:
-                self._ready.pop(one, None)
-                self._open.pop(one, None)
-                one.held = True
+    def _start(self, store: PluginStore) -> None:
+        batch = store.take(MAX_BATCH)
+        closing = self._store_to_close(store) if batch else store
+        for each in (store, closing):
+            if each is not None:
+                self._ready.pop(each, None)
+                self._open.pop(each, None)
+                each.in_thread = True
         if batch:
-            self._open[shelf] = None
+            self._open[store] = None
         self._running += 1
-        requests = [asked.request for asked in batch]
-        work = asyncio.get_running_loop().run_in_executor(self._threads, _work, shelf, requests, closing)
-        work.add_done_callback(partial(self._done, shelf, batch, closing))
+        requests = [waiting.request for waiting in batch]
+        work = asyncio.get_running_loop().run_in_executor(self._threads, _run_batch, store, requests, closing)
+        work.add_done_callback(partial(self._done, store, batch, closing))
 
-    def _to_close(self, shelf: PluginStore) -> PluginStore | None:
-        """Whose file is closed before one more is opened; threads hold fewer than may be open."""
-        if shelf in self._open or len(self._open) < MOST_OPEN:
+    def _store_to_close(self, store: PluginStore) -> PluginStore | None:
+        """The store whose file must be closed before another is opened; fewer are in threads than may be
+        open."""
+        if store in self._open or len(self._open) < MAX_OPEN:
             return None
-        return next(other for other in self._open if not other.held)
+        return next(other for other in self._open if not other.in_thread)
 
     def _done(
-        self, shelf: PluginStore, batch: Sequence[StorageRequest], closing: PluginStore | None, work: Work
+        self, store: PluginStore, batch: Sequence[StorageRequest], closing: PluginStore | None, work: Work
     ) -> None:
         self._running -= 1
         error = work.exception()
-        shelf.answer(batch, work.result() if error is None else [error] * len(batch))
-        shelf.held = False
-        if not shelf.is_open:
-            self._open.pop(shelf, None)
-        if closing is not None and closing is not shelf:
-            closing.held = False
-            self._go_on(closing)
-        self._go_on(shelf)
-        self._soon_give_turns()
+        store.answer(batch, work.result() if error is None else [error] * len(batch))
+        store.in_thread = False
+        if not store.is_open:
+            self._open.pop(store, None)
+        if closing is not None and closing is not store:
+            closing.in_thread = False
+            self._schedule(closing)
+        self._schedule(store)
+        self._schedule_turns()
 
 
 def _owner(caller: Caller) -> str | None:
-    """The folder of the plugin that asks, which its file is for."""
+    """The folder of the plugin that asks, which owns the file."""
     return None if caller.plugin is None else caller.plugin.folder
 
 
-def _work(shelf: PluginStore, requests: Sequence[Request], closing: PluginStore | None) -> list[Outcome]:
+def _run_batch(store: PluginStore, requests: Sequence[Request], closing: PluginStore | None) -> list[Outcome]:
     if closing is not None:
         closing.close()
-    return shelf.run(requests) if requests else []
+    return store.run(requests) if requests else []

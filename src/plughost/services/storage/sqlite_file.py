@@ -1,4 +1,5 @@
-"""How a plugin's storage is opened: private, durable, and with tables of the version we know."""
+"""Opens the SQLite file of a plugin's storage: private, durable (WAL, synchronous), with a known table
+version."""
 
 from __future__ import annotations
 
@@ -12,20 +13,20 @@ from plughost._util import data_owner
 from plughost.errors import HostFailed, PluginError
 
 VERSION = 1
-"""Of the tables, in the file as `PRAGMA user_version`."""
-PATIENCE = 5.0
+"""Version of the tables, stored as `PRAGMA user_version`."""
+BUSY_TIMEOUT = 5.0
 """Seconds to wait for another program that writes to the same file."""
 PAGE_SIZE = 4096
-LARGEST_FILE = 256 << 20
-"""However the keys and values lie in it: millions of tiny ones take up more than their bytes."""
+MAX_FILE = 256 << 20
+"""Limit of the file in bytes: millions of tiny values take up more than their own bytes."""
 
 SETTINGS = (
-    # A log that is synced at every commit. Where there can be none, commits are as durable, and slower.
+    # A write-ahead log that is synced at every commit. Where WAL is not possible, commits are slower.
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA cache_size = -512",  # KiB; many files may be open
     f"PRAGMA journal_size_limit = {4 << 20}",
-    f"PRAGMA max_page_count = {LARGEST_FILE // PAGE_SIZE}",
+    f"PRAGMA max_page_count = {MAX_FILE // PAGE_SIZE}",
 )
 TABLES = (
     # Keys are bytes: text would end at a NUL for half of SQLite. A table with row ids keeps large values out
@@ -38,8 +39,8 @@ TABLES = (
 
 
 def open_database(path: str, owner: str | None = None) -> sqlite3.Connection:
-    """Made when it is missing, for `owner`. OSError, sqlite3.Error, or PluginError for one of a newer version
-    and for one that is another's."""
+    """Open the file, or create it for `owner`. Raises OSError, sqlite3.Error, or PluginError for a file of a
+    newer version or of another owner."""
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     if owner is not None:
         try:
@@ -47,13 +48,13 @@ def open_database(path: str, owner: str | None = None) -> sqlite3.Connection:
         except data_owner.NotOwner as error:
             raise HostFailed(f"its storage cannot be used: {error}", hint=data_owner.REMEDY) from error
     try:
-        # Not by open(): to close any descriptor of a file ends the locks of whoever else has it open here.
+        # Not by open(): closing any descriptor of a file drops all locks that this process has on it (POSIX).
         os.mknod(path, 0o600)
     except FileExistsError:
         pass
-    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
     try:
-        _patiently(lambda: _prepare(connection, path))
+        _retry_while_busy(lambda: _prepare(connection, path))
     except BaseException:
         connection.close()
         raise
@@ -62,19 +63,19 @@ def open_database(path: str, owner: str | None = None) -> sqlite3.Connection:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """For writing; committed when it is left, and undone by any error."""
+    """A write transaction: committed at the end, rolled back by any exception."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # some errors have undone it already
+        if connection.in_transaction:  # some errors roll back by themselves
             connection.execute("ROLLBACK")
         raise
 
 
-def code_of(error: Exception) -> int:
-    """SQLite's own code without the finer ones above the first byte; 0 when it is not SQLite's error."""
+def sqlite_code(error: Exception) -> int:
+    """The primary result code of SQLite, without the extended one; 0 for other errors."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
@@ -99,13 +100,14 @@ def _check_version(connection: sqlite3.Connection, path: str) -> int:
     return version
 
 
-def _patiently(attempt: Callable[[], None]) -> None:
-    """While another host opens the same file, some steps are refused at once, whatever the timeout."""
-    end = time.monotonic() + PATIENCE
+def _retry_while_busy(attempt: Callable[[], None]) -> None:
+    """Retry while the file is busy: while another host opens it, some statements fail at once, whatever the
+    timeout."""
+    end = time.monotonic() + BUSY_TIMEOUT
     while True:
         try:
             return attempt()
         except sqlite3.Error as error:
-            if code_of(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+            if sqlite_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > end:
                 raise
         time.sleep(0.005)

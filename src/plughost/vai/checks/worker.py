@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from plughost._util.worker_process import SIZES, start
+from plughost._util.worker_process import HEADER, start
 from plughost.errors import HostFailed, PluginError
 
 PIPE = 1 << 20
@@ -41,7 +41,7 @@ class Worker:
         self._to_write: deque[memoryview] = deque()
         self._done: asyncio.Future[Reply] | None = None
         self._sizes: tuple[int, int] | None = None
-        self._buffer = bytearray(SIZES.size)
+        self._buffer = bytearray(HEADER.size)
         self._filled = 0
         try:
             self._listen()
@@ -72,7 +72,7 @@ class Worker:
         self._done = done
         written = msgspec.json.encode(head)
         size = sum(len(part) for part in body)
-        self._to_write.extend(map(memoryview, (SIZES.pack(len(written), size), written, *body)))
+        self._to_write.extend(map(memoryview, (HEADER.pack(len(written), size), written, *body)))
         try:
             self._loop.add_writer(self._stdin, self._write)
         except OSError:
@@ -111,7 +111,7 @@ class Worker:
         if self._filled < len(self._buffer):
             return
         if self._sizes is None:
-            head, body = SIZES.unpack(self._buffer)
+            head, body = HEADER.unpack(self._buffer)
             if head + body > MAX_REPLY:
                 self._ended()
                 return
@@ -119,7 +119,7 @@ class Worker:
             self._buffer, self._filled = bytearray(head + body), 0
             return
         view, head = memoryview(self._buffer), self._sizes[0]
-        self._sizes, self._buffer, self._filled = None, bytearray(SIZES.size), 0
+        self._sizes, self._buffer, self._filled = None, bytearray(HEADER.size), 0
         done, self._done = self._done, None
         if done is not None and not done.done():
             try:

@@ -70,7 +70,7 @@ def vouched(folder: Path) -> plughost.PluginSpec:
     if not (folder / config.FILE).exists():
         return config.load_folder(folder)
     (spec,) = config.load(folder / config.FILE).values()
-    return msgspec.structs.replace(spec, cwd_is_own=True)
+    return msgspec.structs.replace(spec, cwd_is_plugin_dir=True)
 
 
 def rune_puppet(

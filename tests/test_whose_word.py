@@ -214,7 +214,7 @@ def test_an_authors_setting_raises_no_bound_and_reaches_nothing_outside(folder, 
             continue
         accepted += 1
         assert (spec.grants, spec.allow, spec.limits) == (usual.grants, NONE, ResourceLimits())
-        assert spec.command_is_told
+        assert spec.command_from_manifest
         assert Path(spec.cwd).is_relative_to(folder)
         assert spec.sandbox != "none" or get_contract(its).sandbox == "none"
         given = msgspec.structs.asdict(get_contract(its).bind(spec).policy)
@@ -306,8 +306,8 @@ def test_a_folder_with_two_manifests_is_not_run_by_the_weaker_contract(tmp_path)
 @pytest.mark.parametrize("folder", ["vai"], indirect=True)
 def test_a_file_gives_a_package_no_more_of_its_folder_than_its_manifest_does(folder, cwd):
     bind(folder, "vai", cwd)
-    assert not config.load_folder(folder).cwd_is_own
-    assert not next(iter(config.load_found(folder / config.FILE).values())).cwd_is_own
+    assert not config.load_folder(folder).cwd_is_plugin_dir
+    assert not next(iter(config.load_found(folder / config.FILE).values())).cwd_is_plugin_dir
 
 
 @pytest.mark.parametrize(

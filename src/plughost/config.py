@@ -137,7 +137,7 @@ def _read_plugins(
     document.check()
     if len(specs) > 1:
         shared = real_path(base / path.name)
-        specs = {name: msgspec.structs.replace(spec, kept_from=shared) for name, spec in specs.items()}
+        specs = {name: msgspec.structs.replace(spec, excluded_file=shared) for name, spec in specs.items()}
     return specs
 
 
@@ -207,8 +207,8 @@ def _read_plugin(
         name=name,
         command=common.command,
         cwd=str(cwd),
-        cwd_is_own=is_own,
-        command_is_told=by is SetBy.AUTHOR,
+        cwd_is_plugin_dir=is_own,
+        command_from_manifest=by is SetBy.AUTHOR,
         folder=str(cwd) if by is SetBy.AUTHOR else None,
         env=env,
         grants=get_contract(kind).default_grants if common.grants is None else common.grants,
@@ -267,7 +267,7 @@ def _check_author(
                 (*field, "contract"),
                 f"its folder has a manifest of the contract {spec.contract}, not {contract.name}",
             )
-    return all(spec.cwd_is_own for spec in manifests)
+    return all(spec.cwd_is_plugin_dir for spec in manifests)
 
 
 def _parse_or(document: Document, field: Field, default: T, read: Callable[[], T]) -> T:

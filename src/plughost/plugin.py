@@ -304,9 +304,9 @@ class Plugin:
             binding = await resolve_in_thread(self._contract, spec)
         if self._stopped:  # meanwhile
             raise Stopped("the host has stopped it", plugin=self.name)
-        follows = spec.command_is_told and tuple(spec.command) == self._binding.told_command
-        if follows and binding.told_command is not None:
-            spec = msgspec.structs.replace(spec, command=binding.told_command)
+        follows = spec.command_from_manifest and tuple(spec.command) == self._binding.manifest_command
+        if follows and binding.manifest_command is not None:
+            spec = msgspec.structs.replace(spec, command=binding.manifest_command)
         check_runnable(spec, binding)
         self._set_spec(spec, binding, await self._host._sandboxes.confine(spec, binding))
 

@@ -22,18 +22,18 @@ class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     command: Sequence[str]
     cwd: str | None = None
-    """Working directory of the process. A path without symlinks if `command_is_told`."""
-    cwd_is_own: bool = True
+    """Working directory of the process. A path without symlinks if `command_from_manifest`."""
+    cwd_is_plugin_dir: bool = True
     """Whether `cwd` is the plugin's own folder, which it may read inside a sandbox. Otherwise it is only the
     working directory."""
     folder: str | None = None
     """The plugin's folder, if the plugin was added by its folder. Its manifest is there, whatever `command`
     says, and data stored for the plugin belongs to this folder."""
-    command_is_told: bool = False
+    command_from_manifest: bool = False
     """Whether `command` comes from the plugin's own folder (its manifest or its plughost.toml) and not from
     the operator: then a sandbox shows nothing private that it names. That folder is `cwd` or, without one,
     the folder of the program."""
-    kept_from: str | None = None
+    excluded_file: str | None = None
     """A file that must not be inside any folder shown to the plugin as its own: the plughost.toml that also
     configures other plugins."""
     env: Mapping[str, str] = {}

@@ -162,7 +162,7 @@ async def test_a_command_of_the_operators_own_stays(host, root, place, program):
 async def test_so_does_one_of_the_folders_own_plughost_toml(host, root, place):
     bind(place, place, command(root, "other.py"), sandbox="strict")
     told = msgspec.structs.replace(config.load_folder(place), sandbox="none")
-    assert told.command_is_told
+    assert told.command_from_manifest
     plugin = await host.add(told)
     write(place, command=command(root, "broken.py"))
     await plugin.reload()

@@ -97,8 +97,8 @@ def test_a_written_cwd_is_its_own_unless_it_holds_the_file_that_binds_others(bou
 
 def test_a_plugins_folder_is_its_own_without_saying_so(bound, base):
     (spec,) = bound(script("main.py"))
-    assert not spec.cwd_is_own
-    assert config.load_folder(base).cwd_is_own
+    assert not spec.cwd_is_plugin_dir
+    assert config.load_folder(base).cwd_is_plugin_dir
 
 
 @pytest.mark.parametrize("class_", ["strict", "landlock"])
@@ -141,6 +141,6 @@ def test_a_path_in_a_manifest_is_not_the_operators(base, run_dir):
         return prepare_sandbox(spec, env, Access(), ResourceLimits(), "strict", run_dir).launch
 
     assert f"{base}/bin/python3" in runs(msgspec.structs.replace(spec, env=env)).command
-    for told in (spec, msgspec.structs.replace(spec, env=env, command_is_told=True)):
+    for told in (spec, msgspec.structs.replace(spec, env=env, command_from_manifest=True)):
         with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
             runs(told)

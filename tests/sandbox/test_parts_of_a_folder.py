@@ -89,7 +89,7 @@ def decided(
     package: Path, run_dir: RunDir, class_: str = "strict", told: bool = True, **options: object
 ) -> SandboxPlan:
     needs(class_)
-    spec = msgspec.structs.replace(spec_of(package), options=options, command_is_told=told)
+    spec = msgspec.structs.replace(spec_of(package), options=options, command_from_manifest=told)
     binding = get_contract("vai").bind(spec)
     return prepare_sandbox(
         spec,

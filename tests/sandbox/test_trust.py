@@ -295,8 +295,8 @@ def test_a_package_that_looks_like_a_venv_reaches_no_private_interpreter(fake_ve
             fake_venv,
             [str(fake_venv / "bin" / "run")],
             read=[str(fake_venv / "bin"), str(fake_venv / "pyvenv.cfg")],
-            cwd_is_own=False,
-            command_is_told=told,
+            cwd_is_plugin_dir=False,
+            command_from_manifest=told,
             partial_dirs=(str(fake_venv),),
         )
 
@@ -306,7 +306,7 @@ def test_nor_does_a_folder_whose_file_binds_several_plugins(fake_venv, name):
     (fake_venv / "bin" / "base").mkdir()
     for cwd in (fake_venv, fake_venv / "bin" / "base"):
         with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
-            find(cwd, [str(fake_venv / "bin" / name)], cwd_is_own=False, command_is_told=True)
+            find(cwd, [str(fake_venv / "bin" / name)], cwd_is_plugin_dir=False, command_from_manifest=True)
 
 
 @pytest.mark.parametrize("told", [True, False])
@@ -321,8 +321,8 @@ def test_a_program_of_a_package_brings_nothing_from_beside_the_package(code, hom
         package,
         [str(package / "python3.99")],
         read=[str(package / "python3.99")],
-        cwd_is_own=False,
-        command_is_told=told,
+        cwd_is_plugin_dir=False,
+        command_from_manifest=told,
         partial_dirs=(str(package),),
     )
     assert {*brought(found)} == {str(package / "python3.99")}
@@ -330,7 +330,7 @@ def test_a_program_of_a_package_brings_nothing_from_beside_the_package(code, hom
 
 def test_a_command_that_its_folder_tells_brings_what_is_public_and_an_interpreter(code, home, monkeypatch):
     def told(*command):
-        return command_cache.resolve_command(command, str(code), ENV, command_is_told=True)
+        return command_cache.resolve_command(command, str(code), ENV, command_from_manifest=True)
 
     (home / "py" / "bin" / "tool").write_bytes(program())
     for name in ("tool", "python3.99"):

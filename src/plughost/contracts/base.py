@@ -78,7 +78,7 @@ class ResolvedSpec(msgspec.Struct, frozen=True):
     """The methods that may be called; None when the contract leaves the check to the plugin."""
     settings: Any = None
     """The contract's own settings, for its session."""
-    told_command: tuple[str, ...] | None = None
+    manifest_command: tuple[str, ...] | None = None
     """The command in the manifest; after a reload that finds another command there, that one is run."""
     topics: tuple[str, ...] = ()
     """The topics to which the plugin is subscribed whenever it runs."""

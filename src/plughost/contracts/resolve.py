@@ -50,7 +50,7 @@ def folder_of(spec: PluginSpec) -> Path:
     from pathlib import Path
 
     here = spec.cwd or "."
-    return Path(os.path.abspath(here) if spec.command_is_told else real_path(here))
+    return Path(os.path.abspath(here) if spec.command_from_manifest else real_path(here))
 
 
 def check_runnable(spec: PluginSpec, binding: ResolvedSpec) -> None:

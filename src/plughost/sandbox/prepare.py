@@ -70,7 +70,7 @@ def prepare_sandbox(
             return build_plan(class_, command, cwd, binding_env, powers, limits, machine)
         assert machine.inner is not None
         known = dict(resolved or {})
-        manifest_dirs = _manifest_dirs(command, cwd) if spec.command_is_told else ()
+        manifest_dirs = _manifest_dirs(command, cwd) if spec.command_from_manifest else ()
         known.update((folder, folder) for folder in manifest_dirs)
         partial_dirs = tuple(_check_real(path) for path in listable)
         grants = resolve_grants(powers, spec.allow, future_dir, known)
@@ -80,10 +80,10 @@ def prepare_sandbox(
             binding_env,
             execute=powers.execute,
             read=(*grants.read, *grants.write),
-            cwd_is_own=spec.cwd_is_own,
-            command_is_told=spec.command_is_told,
+            cwd_is_plugin_dir=spec.cwd_is_plugin_dir,
+            command_from_manifest=spec.command_from_manifest,
             path_from_plugin=_path_from_plugin(spec, binding_env),
-            kept_from=spec.kept_from,
+            excluded_file=spec.excluded_file,
             partial_dirs=partial_dirs,
             resolved=known,
         )
@@ -91,7 +91,7 @@ def prepare_sandbox(
         private = bases(run_dir.base)
         check_private(exposed, private)
         protected = _protected_paths(found, grants, manifest_dirs)
-        if cwd is not None and not spec.cwd_is_own:
+        if cwd is not None and not spec.cwd_is_plugin_dir:
             cwd = _seen_inside(cwd, found, grants)
         plugin_dir = run_dir.plugin_dir(spec.name)
         inner = machine.inner
@@ -126,7 +126,7 @@ def prepare_sandbox(
 
 def _path_from_plugin(spec: PluginSpec, env: Mapping[str, str]) -> bool:
     """Whether PATH is neither the host's own nor the operator's."""
-    by_operator = None if spec.command_is_told else spec.env.get("PATH")
+    by_operator = None if spec.command_from_manifest else spec.env.get("PATH")
     return env.get("PATH") not in (None, by_operator, os.environ.get("PATH"))
 
 

@@ -175,7 +175,7 @@ class Target(msgspec.Struct):
             env=env,
             grants=grants,
             cwd=self.cwd or spec.cwd,
-            cwd_is_own=self.cwd is not None or spec.cwd_is_own,
+            cwd_is_plugin_dir=self.cwd is not None or spec.cwd_is_plugin_dir,
             sandbox=self.sandbox or spec.sandbox,
             allow=parse.union(spec.allow, self._allowed()),
             limits=parse.parse_limits({**msgspec.structs.asdict(spec.limits), **limits}),

@@ -130,7 +130,7 @@ class AinbContract:
             contract=self.name,
             name=read.manifest.plugin.name,
             command=[str(program)],
-            command_is_told=True,
+            command_from_manifest=True,
             folder=str(folder),
             grants=self.default_grants,
         )

@@ -93,7 +93,7 @@ class KagedContract:
             contract=self.name,
             name=plugin_manifest.name,
             command=plugin_manifest.command,
-            command_is_told=True,
+            command_from_manifest=True,
             cwd=str(folder),
             grants=self.default_grants,
         )
@@ -131,7 +131,7 @@ class KagedContract:
             given={word: GrantEffect(each.capabilities, each.powers) for word, each in given.items()},
             methods=plugin_manifest.all_methods | {HOOK + hook for hook in plugin_manifest.hooks},
             settings=KagedSettings(plugin_manifest, held, _projects(options), config),
-            told_command=tuple(plugin_manifest.command),
+            manifest_command=tuple(plugin_manifest.command),
             provides={
                 "tools": tuple(tool.name for tool in plugin_manifest.tools),
                 "hooks": tuple(plugin_manifest.hooks),

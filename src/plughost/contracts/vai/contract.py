@@ -112,7 +112,7 @@ class VaiContract:
             provides={kind: tuple(export.id for export in served if export.kind == kind) for kind in OPS},
             lints=_unenforced_lints(sandbox_class(spec, self)),
             data=None if options.scratch is None else DataFolder(options.scratch),
-            told_command=_command(folder, package),
+            manifest_command=_command(folder, package),
             own=Access(read=parts, write=scratch),
             listable=(str(folder),),
             resolved={part: part for part in parts},
@@ -139,9 +139,9 @@ def spec_of(folder: Path, *, name: str | None = None, told: VaiManifest | None =
         contract=CONTRACT.name,
         name=name or told.package_id,
         command=_command(folder, told),
-        command_is_told=True,
+        command_from_manifest=True,
         cwd=str(folder),
-        cwd_is_own=False,
+        cwd_is_plugin_dir=False,
     )
 
 

@@ -15,20 +15,20 @@ NO_SCRIPT = ("-c", "-m")
 
 
 class CodeDirs:
-    """Adds the code directories of one plugin to `policy.code`. `kept_from` is a file that no code directory
+    """Adds the code directories of one plugin to `policy.code`. `excluded_file` is a file that no code directory
     may contain."""
 
     def __init__(
         self,
         command: tuple[str, ...],
         cwd: str | None,
-        kept_from: str | None,
+        excluded_file: str | None,
         policy: ExposurePolicy,
         recorder: PathRecorder,
     ) -> None:
         self._command = command
         self._cwd = cwd
-        self._kept_from = kept_from
+        self._kept_from = excluded_file
         self._policy = policy
         self._recorder = recorder
 

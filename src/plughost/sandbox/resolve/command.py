@@ -57,20 +57,20 @@ class CommandResolver:
         env: Mapping[str, str],
         execute: tuple[str, ...],
         read: tuple[str, ...],
-        cwd_is_own: bool,
-        command_is_told: bool,
+        cwd_is_plugin_dir: bool,
+        command_from_manifest: bool,
         path_from_plugin: bool,
-        kept_from: str | None,
+        excluded_file: str | None,
         partial_dirs: tuple[str, ...] = (),
         resolved: tuple[tuple[str, str], ...] = (),
     ) -> None:
         words = without_env(tuple(command))
         self._command = with_absolute_script(words) if cwd is None else words
         self._cwd = cwd
-        self._cwd_is_own = cwd_is_own
-        self._command_is_told = command_is_told
+        self._cwd_is_own = cwd_is_plugin_dir
+        self._command_is_told = command_from_manifest
         self._path_from_plugin = path_from_plugin
-        self._kept_from = kept_from
+        self._kept_from = excluded_file
         self._env = env
         self._execute = execute
         known = dict(resolved)

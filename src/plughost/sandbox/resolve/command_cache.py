@@ -20,10 +20,10 @@ def resolve_command(
     *,
     execute: Iterable[str] = (),
     read: Iterable[str] = (),
-    cwd_is_own: bool = True,
-    command_is_told: bool = False,
+    cwd_is_plugin_dir: bool = True,
+    command_from_manifest: bool = False,
     path_from_plugin: bool = False,
-    kept_from: str | None = None,
+    excluded_file: str | None = None,
     partial_dirs: tuple[str, ...] = (),
     resolved: Mapping[str, str] | None = None,
 ) -> ResolvedCommand:
@@ -38,7 +38,14 @@ def resolve_command(
     """
     request = (tuple(command), cwd, tuple(sorted(env.items())), tuple(execute), tuple(read))
     resolved_items = tuple(sorted((resolved or {}).items()))
-    trust = (cwd_is_own, command_is_told, path_from_plugin, kept_from, partial_dirs, resolved_items)
+    trust = (
+        cwd_is_plugin_dir,
+        command_from_manifest,
+        path_from_plugin,
+        excluded_file,
+        partial_dirs,
+        resolved_items,
+    )
     key = (request, trust, os.environ.get("PATH"), cwd or os.getcwd())
     if (entry := _cache.get(key)) is not None:
         command_files, stamps = entry

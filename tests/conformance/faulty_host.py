@@ -45,7 +45,7 @@ def dispatch() -> None:
 
 
 def capabilities() -> None:
-    plughost.reception.guard = SimpleNamespace(allows=lambda held, word: True)
+    plughost.reception.capabilities = SimpleNamespace(allows=lambda held, word: True)
 
 
 def render(side: int = 0) -> None:

@@ -15,8 +15,8 @@ NO_SCRIPT = ("-c", "-m")
 
 
 class CodeDirs:
-    """Adds the code directories of one plugin to `policy.code`. `excluded_file` is a file that no code directory
-    may contain."""
+    """Adds the code directories of one plugin to `policy.code`. `excluded_file` is a file that no code
+    directory may contain."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class CodeDirs:
     ) -> None:
         self._command = command
         self._cwd = cwd
-        self._kept_from = excluded_file
+        self._excluded_file = excluded_file
         self._policy = policy
         self._recorder = recorder
 
@@ -86,7 +86,9 @@ class CodeDirs:
         return None
 
     def _is_shared(self, folder: str) -> bool:
-        return is_broad(folder) or (self._kept_from is not None and is_beneath(self._kept_from, folder))
+        return is_broad(folder) or (
+            self._excluded_file is not None and is_beneath(self._excluded_file, folder)
+        )
 
 
 def with_absolute_script(command: tuple[str, ...]) -> tuple[str, ...]:

@@ -16,11 +16,11 @@ from plughost._util.callbacks import weak_callback
 from plughost.clock import Clock, best_clock
 from plughost.contracts.registry import get_contract
 from plughost.contracts.resolve import check_runnable, resolve_in_thread
-from plughost.engine.channel import PipeChannel
+from plughost.engine.io.channel import PipeChannel
+from plughost.engine.io.process import Process
+from plughost.engine.io.tap import Tap
 from plughost.engine.launcher.errors import as_launch_failure
 from plughost.engine.launcher.launch import raise_fd_limit
-from plughost.engine.process import Process
-from plughost.engine.tap import Tap
 from plughost.errors import InvalidSpec, LaunchFailed, SandboxUnavailable, Stopped
 from plughost.events import Event, EventHub, Subscription
 from plughost.plugin import Plugin

@@ -14,12 +14,12 @@ from plughost.clock import Clock
 from plughost.contracts.base import Contract, ResolvedSpec
 from plughost.contracts.resolve import check_runnable, resolve_in_thread, sandbox_class
 from plughost.engine.instance import Instance
+from plughost.engine.io.tap import Origin, Tap, Tapping
 from plughost.engine.launcher.errors import as_launch_failure
 from plughost.engine.launcher.launch import Launch
 from plughost.engine.progress import OnEvent
 from plughost.engine.session import Session
 from plughost.engine.supervisor import State
-from plughost.engine.tap import Origin, Tap, Tapping
 from plughost.errors import BudgetExceeded, Malformed, PluginError, Stopped, UnknownMethod
 from plughost.permissions.capability import Capability
 from plughost.permissions.operator_only import OperatorAccess

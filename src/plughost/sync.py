@@ -22,8 +22,8 @@ from typing import Any, Self, TypeVar, overload
 from plughost import host as asynchronous
 from plughost.clock import Clock
 from plughost.engine.caller import Caller
+from plughost.engine.io.tap import Tap
 from plughost.engine.progress import OnEvent
-from plughost.engine.tap import Tap
 from plughost.errors import Stopped
 from plughost.events import Event
 from plughost.events import Subscription as EventQueue

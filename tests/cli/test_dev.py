@@ -20,7 +20,7 @@ from plughost.cli.dev import file_watch
 from plughost.cli.dev.build import Build
 from plughost.cli.dev.frame_log import FrameLog
 from plughost.cli.ui.dev_output import DevOutput
-from plughost.engine.tap import Origin
+from plughost.engine.io.tap import Origin
 from tests.support import PYTHON, ROOT, all_gone
 
 DEV = [sys.executable, "-m", "plughost.cli", "dev"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plughost.engine.channel import CHUNK, LARGE, WIDE_PIPE, PipeChannel
+from plughost.engine.io.channel import CHUNK, LARGE, WIDE_PIPE, PipeChannel
 from tests.support import until
 
 

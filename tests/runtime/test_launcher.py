@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 import plughost
+from plughost.engine.io.process import Process
 from plughost.engine.launcher import selftest
 from plughost.engine.launcher.launch import Launch, LaunchReport
-from plughost.engine.process import Process
 from tests.support import LAUNCHERS, PLUGINS, PYTHON, ROOT, all_gone, plugin_process, processes, puppet, until
 
 MODES = ["pidns", "subreaper"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plughost._util.redaction.redactor import Redactor
-from plughost.engine.stderr import BYTES_PER_SECOND, MAX_LINE, StderrTail
+from plughost.engine.io.stderr import BYTES_PER_SECOND, MAX_LINE, StderrTail
 
 
 @given(st.lists(st.binary(max_size=300), max_size=100))

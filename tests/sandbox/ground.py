@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
+from plughost.engine.io.process import Process
 from plughost.engine.launcher.launch import INNER, Launch
-from plughost.engine.process import Process
 from plughost.errors import LaunchFailed
 
 NOBODY = 65534

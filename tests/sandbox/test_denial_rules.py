@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plughost.contracts.kaged.capabilities import GRANTING
-from plughost.engine.denial_records import MAX_RECORD, DenialRecords
+from plughost.engine.io.denial_records import MAX_RECORD, DenialRecords
 from plughost.sandbox.denials import classify, local_fs
 from plughost.sandbox.denials.classify import Denial
 from plughost.sandbox.denials.collector import MOST_WAITING, DenialCollector

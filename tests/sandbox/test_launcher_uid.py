@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
+from plughost.engine.io.process import Process
 from plughost.engine.launcher.launch import Launch
-from plughost.engine.process import Process
 from tests.sandbox.ground import NOBODY, PYTHON, fields
 from tests.support import all_gone, plugin_processes, until
 

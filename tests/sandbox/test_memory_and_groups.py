@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from plughost.engine.io.process import Process
 from plughost.engine.launcher.launch import Launch
-from plughost.engine.process import Process
 from plughost.errors import InvalidSpec
 from plughost.sandbox.memory import cgroups, process_tree
 from plughost.sandbox.memory.meter import BREATH, LONGEST, PIECE, SHORTEST, MemoryMeter, MeteredTree

@@ -17,7 +17,7 @@ import plughost.sync
 from plughost import config
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.runner import run_axes
-from plughost.engine.tap import Origin
+from plughost.engine.io.tap import Origin
 from plughost.permissions.access import ResourceLimits
 from plughost.spec import PluginSpec
 from plughost.testing import Traffic, play_host

@@ -13,8 +13,8 @@ import sys
 import msgspec
 import pytest
 
+from plughost.engine.io.process import Process
 from plughost.engine.launcher.launch import INNER, NATIVE
-from plughost.engine.process import Process
 from plughost.permissions.access import Access
 from plughost.sandbox.enforcement import SIGNALS
 from plughost.sandbox.mechanisms.features import kernel_features

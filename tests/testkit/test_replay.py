@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import plughost
-from plughost.engine.tap import Origin
+from plughost.engine.io.tap import Origin
 from plughost.testing import Recorder, Traffic, play_host
 from plughost.testing.player import Different, Player
 from tests.contracts.ainb_support import ask

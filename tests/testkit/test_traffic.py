@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import plughost
 from plughost import sync
-from plughost.engine.tap import Origin
+from plughost.engine.io.tap import Origin
 from plughost.testing import Recorder, Traffic, drive
 from plughost.testing.frame_splitter import FrameSplitter, UnreadableTraffic, value
 from tests.support import puppet, rune_puppet

@@ -11,9 +11,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from plughost.engine.channel import PipeChannel
+from plughost.engine.io.channel import PipeChannel
+from plughost.engine.io.process import Process
 from plughost.engine.launcher.launch import Launch
-from plughost.engine.process import Process
 from plughost.errors import LaunchFailed
 
 KILL_TIMEOUT = 10.0

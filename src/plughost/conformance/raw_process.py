@@ -11,7 +11,7 @@ import msgspec
 
 from plughost._util.text import escape_controls
 from plughost.conformance.axis import Failed
-from plughost.engine.channel import PipeChannel
+from plughost.engine.io.channel import PipeChannel
 from plughost.errors import LaunchFailed
 from plughost.sandbox.unhosted import Start
 from plughost.wire.framing import Frame, FrameError, Frames, Framing

@@ -11,19 +11,19 @@ from typing import Any
 
 from plughost.clock import Clock
 from plughost.engine.caller import Caller
-from plughost.engine.channel import PipeChannel
 from plughost.engine.delegate import InstanceDelegate
 from plughost.engine.health import HealthCheck
+from plughost.engine.io.channel import PipeChannel
+from plughost.engine.io.process import KILL_TIMEOUT, Process
+from plughost.engine.io.tap import Tapping
 from plughost.engine.launcher.errors import NO_WATCHES, as_launch_failure, launch_failure
 from plughost.engine.launcher.launch import Launch
 from plughost.engine.peer import Peer
 from plughost.engine.pending_call import PendingCall
 from plughost.engine.policy import LifecyclePolicy
-from plughost.engine.process import KILL_TIMEOUT, Process
 from plughost.engine.reporter import Reporter, describe_exit
 from plughost.engine.session import Session
 from plughost.engine.supervisor import State, Supervisor, SupervisorAction, SupervisorEvent
-from plughost.engine.tap import Tapping
 from plughost.engine.timer import OneShotTimer
 from plughost.errors import (
     CollateralFailure,

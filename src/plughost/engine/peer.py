@@ -16,8 +16,8 @@ import msgspec
 from plughost.clock import Clock
 from plughost.engine.call_queue import CallQueue, NotificationBacklog
 from plughost.engine.caller import Caller, Publication
-from plughost.engine.channel import CHUNK, Channel
 from plughost.engine.deadlines import DeadlineTimer
+from plughost.engine.io.channel import CHUNK, Channel
 from plughost.engine.pending_call import PendingCall
 from plughost.engine.policy import LifecyclePolicy
 from plughost.engine.progress import ProgressBudget

@@ -16,7 +16,7 @@ import msgspec
 
 from plughost._util.text import bounded
 from plughost.engine.caller import Caller
-from plughost.engine.channel import Channel
+from plughost.engine.io.channel import Channel
 from plughost.engine.session import Session
 from plughost.errors import InvalidSpec, PluginError, UnknownMethod
 from plughost.wire.framing import FrameTooLarge, Framing

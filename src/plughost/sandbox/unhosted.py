@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 
 from plughost.clock import best_clock
 from plughost.contracts.base import ResolvedSpec
-from plughost.engine.process import Process
+from plughost.engine.io.process import Process
 from plughost.errors import LaunchFailed
 from plughost.sandbox.manager import SandboxManager
 from plughost.sandbox.memory.meter import MeteredTree

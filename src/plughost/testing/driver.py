@@ -19,8 +19,8 @@ import msgspec
 
 from plughost import config
 from plughost.contracts.registry import get_contract
+from plughost.engine.io.tap import Origin
 from plughost.engine.session import Incoming, Session
-from plughost.engine.tap import Origin
 from plughost.errors import Crashed, Malformed, PluginError, Timeout, UnknownMethod
 from plughost.spec import PluginSpec
 from plughost.testing.clock import VirtualClock

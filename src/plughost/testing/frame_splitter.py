@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from plughost.engine.tap import Direction
+from plughost.engine.io.tap import Direction
 from plughost.wire.framing import ContentLength, Frame, Frames, Framing, Lines
 
 LARGEST = 64 << 20

@@ -11,7 +11,7 @@ import msgspec
 
 from plughost._util.redaction.redactor import HIDDEN
 from plughost._util.text import escape_controls
-from plughost.engine.tap import Direction
+from plughost.engine.io.tap import Direction
 from plughost.errors import InvalidSpec
 from plughost.testing.frame_splitter import (
     IDS,

@@ -10,7 +10,7 @@ from pathlib import Path
 from plughost import config
 from plughost.contracts.registry import get_contract
 from plughost.contracts.resolve import check_runnable
-from plughost.engine.channel import CHUNK, PipeChannel
+from plughost.engine.io.channel import CHUNK, PipeChannel
 from plughost.engine.reporter import describe_exit
 from plughost.errors import LaunchFailed
 from plughost.sandbox.unhosted import Start, confine_unhosted

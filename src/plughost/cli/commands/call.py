@@ -14,7 +14,7 @@ from plughost.cli.options.numbers import SECONDS
 from plughost.cli.options.record import TrafficRecording
 from plughost.cli.options.record import options as record_options
 from plughost.cli.ui import output
-from plughost.engine.tap import Tap
+from plughost.engine.io.tap import Tap
 from plughost.host import Host
 from plughost.sandbox.explain.lints import lints
 from plughost.spec import PluginSpec

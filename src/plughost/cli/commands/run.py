@@ -20,7 +20,7 @@ from plughost.cli.ui.event_text import event_text
 from plughost.cli.ui.line_writer import LineWriter
 from plughost.contracts.registry import get_contract
 from plughost.contracts.resolve import sandbox_class
-from plughost.engine.tap import Tap
+from plughost.engine.io.tap import Tap
 from plughost.errors import InvalidSpec, PluginError
 from plughost.events import Subscription
 from plughost.host import Host, Plugin

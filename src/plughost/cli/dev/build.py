@@ -11,8 +11,8 @@ from pathlib import Path
 
 from plughost.cli.dev.file_watch import Look, changed
 from plughost.cli.ui.dev_output import DevOutput
-from plughost.engine.channel import CHUNK
-from plughost.engine.stderr import StderrTail
+from plughost.engine.io.channel import CHUNK
+from plughost.engine.io.stderr import StderrTail
 
 OUTPUTS = ("bin", "build", "dist", "out", "target")
 """Folders at the top of the plugin's own that builds write to."""

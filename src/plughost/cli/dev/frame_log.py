@@ -9,7 +9,7 @@ import msgspec
 
 from plughost._util.text import TruncatedText, head_of_bytes
 from plughost.cli.ui.dev_output import DevOutput
-from plughost.engine.tap import Direction, Listener, Origin
+from plughost.engine.io.tap import Direction, Listener, Origin
 from plughost.testing.frame_splitter import FrameSplitter, UnreadableTraffic, id_of, method_of, value
 from plughost.wire.framing import HEAD, Frame, FrameError
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from plughost.cli.ui import output
-from plughost.engine.tap import Tap
+from plughost.engine.io.tap import Tap
 
 
 def options(function: Callable[..., None]) -> Callable[..., None]:

@@ -15,11 +15,11 @@ import sys
 from collections.abc import Callable
 
 from plughost._util.redaction.redactor import Redactor
-from plughost.engine.channel import CHUNK, MAX_DRAIN, Channel
-from plughost.engine.denial_records import DenialRecords
+from plughost.engine.io.channel import CHUNK, MAX_DRAIN, Channel
+from plughost.engine.io.denial_records import DenialRecords
+from plughost.engine.io.stderr import READ_SIZE, StderrTail
 from plughost.engine.launcher.errors import NO_WATCHES, launch_failure
 from plughost.engine.launcher.launch import Launch, LaunchReport
-from plughost.engine.stderr import READ_SIZE, StderrTail
 from plughost.errors import LaunchFailed
 
 KILL_TIMEOUT = 3.0

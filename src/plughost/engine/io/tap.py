@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from plughost.engine.channel import Send
+from plughost.engine.io.channel import Send
 
 Direction = Literal["out", "in"]
 Listener = Callable[[Direction, bytes], object]

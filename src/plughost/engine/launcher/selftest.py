@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 
+from plughost.engine.io.process import Process
 from plughost.engine.launcher.launch import Launch
-from plughost.engine.process import Process
 from plughost.errors import LaunchFailed
 
 ESCAPE = "setsid sh -c 'sleep 60 & echo out; exec sleep 60' & read line"

@@ -61,3 +61,17 @@ def test_the_documents_name_no_machine_and_no_registry():
         text = path.read_text()
         assert "/work/" not in text, path
         assert not re.search(r"--(extra-)?index-url|--find-links", text), path
+
+
+def test_what_the_walks_call_exists_in_the_code():
+    """Each `name(` on an arrow of a sequence diagram is a function or a class of ours."""
+    text = (ROOT / "ARCHITECTURE.md").read_text()
+    called = {
+        name
+        for line in re.findall(r"^    \w+-?->>\w+: (.*)$", text, re.M)
+        for name in re.findall(r"\b(\w+)\(", line)
+    }
+    assert len(called) > 20
+    source = "\n".join(path.read_text() for path in (ROOT / "src/plughost").rglob("*.py"))
+    defined = set(re.findall(r"^\s*(?:async )?(?:def|class) (\w+)", source, re.M))
+    assert called - defined == set()

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from plughost.cli.commands import doctor as command
-from plughost.cli.sandbox_trial import SandboxTrial, try_sandbox
+from plughost.cli.sandbox_selftest import SandboxTrial, try_sandbox
 from plughost.sandbox.mechanisms import features as machines
 from plughost.sandbox.mechanisms.availability import (
     MechanismReport,

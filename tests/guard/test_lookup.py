@@ -13,13 +13,13 @@ import threading
 
 import pytest
 
-from plughost.permissions import resolver
-from plughost.permissions.resolver import is_remote
+from plughost.permissions import dns as resolver
+from plughost.permissions.dns import is_remote
 from tests.support import until
 
 IN_A_NETWORK = """
 import fcntl, ipaddress, json, socket, struct, sys
-from plughost.permissions.resolver import is_remote
+from plughost.permissions.dns import is_remote
 
 def set_up(name, address):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
@@ -57,7 +57,7 @@ def test_where_it_cannot_be_found_out_it_does_not(monkeypatch):
 
 ABANDONED = """
 import asyncio, socket, threading
-from plughost.permissions.resolver import Resolver
+from plughost.permissions.dns import Resolver
 
 socket.getaddrinfo = lambda *_, **__: threading.Event().wait()  # a name server that never answers
 

@@ -22,10 +22,10 @@ from plughost.vai.invocations.invoker import InvokerOptions, LocalInvoker
 from plughost.vai.invocations.outcome import Outcome
 from plughost.vai.invocations.requests import ToolRequest
 from plughost.vai.records.record import Entry
+from plughost.vai.retry_policy import Backoff
 from plughost.vai.runtime import VaiRuntime
 from plughost.vai.state.database import TenantState
 from plughost.vai.state.deliveries import Delivery
-from plughost.vai.state.retry_schedule import Backoff
 from tests.sandbox.conftest import strict
 
 __all__ = ["strict"]

@@ -17,8 +17,8 @@ from plughost.contracts.vai.request_bodies import EventSubject, HookEvent
 from plughost.errors import InvalidSpec
 from plughost.testing.clock import VirtualClock
 from plughost.vai import sqlite
+from plughost.vai.retry_policy import Backoff
 from plughost.vai.state.deliveries import FILE, MAX_CONCURRENT, RETRY_SECONDS, TABLES, Deliveries, Delivery
-from plughost.vai.state.retry_schedule import Backoff
 from tests.invocations.conftest import TENANT
 from tests.support import until
 

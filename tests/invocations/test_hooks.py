@@ -22,9 +22,9 @@ from plughost.vai.bindings.bindings import FixedBindings
 from plughost.vai.invocations.invocation import Invocation
 from plughost.vai.invocations.requests import CompactionRequest
 from plughost.vai.records.database import RecordDatabase
+from plughost.vai.retry_policy import Backoff
 from plughost.vai.runtime import VaiRuntime
 from plughost.vai.state.chains import Block, Chain
-from plughost.vai.state.retry_schedule import Backoff
 from plughost.vai.state.runs import RunRecord
 from tests.invocations.conftest import TENANT, bound, over
 from tests.support import until

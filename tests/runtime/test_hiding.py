@@ -229,7 +229,7 @@ def test_what_has_a_shape_needs_not_be_learned_one_by_one() -> None:
     for _ in range(3):
         hidden.learn_shape("tok_[a-z]+")
     assert hidden.redact("tok_a and tok_b") == f"{HIDDEN} and {HIDDEN}"
-    assert repr(hidden) == "<Hidden: 1 texts>"
+    assert repr(hidden) == "<Redactor: 1 texts>"
 
 
 async def test_neither_stderr_nor_errors_nor_events_show_it(host, tmp_path) -> None:

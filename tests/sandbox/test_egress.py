@@ -17,10 +17,10 @@ import pytest
 from plughost.events import EventHub
 from plughost.permissions.access import Endpoint
 from plughost.sandbox.denials import connections as dialled
-from plughost.sandbox.egress.client_hello import ACCESS_DENIED
 from plughost.sandbox.egress.connection import EgressLimits
 from plughost.sandbox.egress.instance import EgressInstance
 from plughost.sandbox.egress.proxy import EgressProxy
+from plughost.sandbox.egress.sni import ACCESS_DENIED
 from plughost.sandbox.egress.tls_ports import TLS_PORTS
 from plughost.services.logs import Logs
 from plughost.testing import VirtualClock

@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from plughost.permissions.access import Endpoint, endpoint
-from plughost.sandbox.egress.client_hello import (
+from plughost.sandbox.egress.connect import ConnectRefusal, match_grant, parse_connect
+from plughost.sandbox.egress.sni import (
     MAX_HELLO,
     MAX_RECORDS,
     ServerHelloReader,
@@ -18,7 +19,6 @@ from plughost.sandbox.egress.client_hello import (
     SniMismatch,
     server_name,
 )
-from plughost.sandbox.egress.connect import ConnectRefusal, match_grant, parse_connect
 
 
 def connect(authority: str) -> tuple[str, int]:

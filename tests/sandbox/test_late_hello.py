@@ -16,9 +16,9 @@ from plughost.permissions.access import Endpoint, endpoint
 from plughost.permissions.intersection import same_endpoint
 from plughost.sandbox.denials import grant_hint
 from plughost.sandbox.egress import tls_ports
-from plughost.sandbox.egress.client_hello import NotTLS, SniFilter, SniMismatch
-from plughost.sandbox.egress.late_client_hello import LateSniFilter
+from plughost.sandbox.egress.late_sni import LateSniFilter
 from plughost.sandbox.egress.pump import SCREENED
+from plughost.sandbox.egress.sni import NotTLS, SniFilter, SniMismatch
 from plughost.sandbox.egress.tls_ports import TLS_PORTS, expected_opening
 from tests.sandbox.conftest import *  # noqa: F403
 from tests.sandbox.outside import Guest, web

@@ -114,7 +114,7 @@ def test_no_command_runs_a_plugin_with_less_than_was_asked_for(place, command):
 
 
 async def _examined(spec: PluginSpec) -> None:
-    await run_axes(spec, only=["ids"], patience=2)
+    await run_axes(spec, only=["ids"], timeout=2)
 
 
 async def _replayed(spec: PluginSpec) -> None:
@@ -149,7 +149,7 @@ async def test_no_way_in_runs_a_plugin_with_less_than_was_asked_for(place, way, 
 async def test_a_contract_that_confines_its_plugins_is_obeyed_by_conform(place):
     folder, mark = sly(place, KAGED, PROVOCATIONS["options of env"])
     with pytest.raises(plughost.LaunchFailed, match="the first line of"):
-        await run_axes(config.load_folder(folder), only=["handshake"], patience=2)
+        await run_axes(config.load_folder(folder), only=["handshake"], timeout=2)
     assert not mark.exists()
 
 

@@ -1,5 +1,5 @@
-"""Resolver: DNS lookups in a few threads of their own, so that slow name servers do not use up the program's
-threads."""
+"""Resolver: DNS lookups in a few threads of their own, so that slow name servers do not use up the
+default executor's."""
 
 from __future__ import annotations
 

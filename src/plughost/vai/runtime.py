@@ -23,10 +23,10 @@ from plughost.vai.invocations.outcome import Outcome
 from plughost.vai.records.database import RecordDatabase
 from plughost.vai.records.journal import Journal
 from plughost.vai.records.retention import Retention
+from plughost.vai.retry_policy import Backoff
 from plughost.vai.state.database import TenantState
 from plughost.vai.state.deliveries import Deliveries, Delivery
 from plughost.vai.state.hooks import Hooks
-from plughost.vai.state.retry_schedule import Backoff
 
 
 class VaiRuntime:

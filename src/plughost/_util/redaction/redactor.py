@@ -1,5 +1,4 @@
-"""Redactor: redaction of secrets. Secrets that were given to a plugin are replaced by *** in everything it
-says.
+"""Redaction: secrets that were given to a plugin are replaced by *** in everything it says.
 
 Secrets are found as they are, in base64 and hex, and however JSON, URLs, HTML and Python escape them, up to
 three times over. This is for what careless code prints; a plugin that wants to leak a secret can encode it
@@ -58,7 +57,7 @@ class Redactor:
         self._shapes: Mapping[str, re.Pattern[str]] = _NO_SHAPES
 
     def __repr__(self) -> str:
-        return f"<Hidden: {len(self._learned) + len(self._shapes)} texts>"
+        return f"<Redactor: {len(self._learned) + len(self._shapes)} texts>"
 
     @property
     def _is_empty(self) -> bool:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from plughost import interrupt
-from plughost.cli.sandbox_trial import SandboxTrial, try_sandbox
+from plughost.cli.sandbox_selftest import SandboxTrial, try_sandbox
 from plughost.cli.ui import output
 from plughost.cli.ui.output import Styled
 from plughost.contracts.registry import contract_names

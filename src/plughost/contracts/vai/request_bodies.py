@@ -19,7 +19,7 @@ class GatewayAccess(msgspec.Struct, frozen=True, kw_only=True):
     scopes: list[str] = []
 
     def __repr__(self) -> str:
-        return f"Gateway(base_url={self.base_url!r}, scopes={self.scopes!r})"
+        return f"GatewayAccess(base_url={self.base_url!r}, scopes={self.scopes!r})"
 
 
 class RequestContext(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from plughost._util.rmtree import rmtree
 from plughost.permissions.access import Endpoint
-from plughost.permissions.resolver import Resolve
+from plughost.permissions.dns import Resolve
 from plughost.sandbox.egress.connection import Connection, EgressLimits
 from plughost.sandbox.egress.hosts_file import proxy_environment
 from plughost.sandbox.egress.proxy import EgressProxy

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 
-from plughost.sandbox.egress.client_hello import MAX_RECORDS, SniFilter, SniMismatch
+from plughost.sandbox.egress.sni import MAX_RECORDS, SniFilter, SniMismatch
 
 _START = re.compile(rb"\x16[\x00-\x0f].[\x00-\x48].\x01", re.S)
 """A record's type, version and length, and the first byte of a ClientHello."""

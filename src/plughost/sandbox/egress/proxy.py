@@ -19,11 +19,11 @@ from functools import partial
 
 from plughost.permissions.access import Endpoint
 from plughost.permissions.addresses import Address, shown
-from plughost.permissions.resolver import Resolve, Resolver, addresses, is_remote
+from plughost.permissions.dns import Resolve, Resolver, addresses, is_remote
 from plughost.sandbox.denials.connections import wanted
-from plughost.sandbox.egress.client_hello import NotTLS, SniFilter, SniMismatch
 from plughost.sandbox.egress.connect import ConnectRefusal, match_grant, parse_connect
 from plughost.sandbox.egress.connection import Connection, EgressLimits, Verdict
+from plughost.sandbox.egress.sni import NotTLS, SniFilter, SniMismatch
 from plughost.sandbox.egress.tls_ports import expected_opening
 from plughost.sandbox.egress.tunnel import Tunnel, TunnelClosed, linger
 

@@ -3,7 +3,7 @@
 One address may serve many names, and the SNI chooses among them. What is encrypted stays so: behind one
 address, names inside TLS (a Host header, the inner name of an encrypted ClientHello) cannot be told apart
 without interception, and neither can those of a server that is used without TLS. `tls_ports.py` decides where
-TLS has to come first; `late_client_hello.py` finds a hello after a plain beginning.
+TLS has to come first; `late_sni.py` finds a hello after a plain beginning.
 
 Whatever a TLS server might accept as the beginning of TLS is parsed as such and has to be well-formed: no
 name, two names or a broken hello are refused, never guessed at. A server may ask for a second hello

@@ -8,7 +8,7 @@
 
 So bytes before TLS (STARTTLS, PostgreSQL's SSLRequest, a PROXY header) cannot be used to reach another name
 behind the same address: on a port that is for TLS alone they are refused, and on other ports the ClientHello
-is found wherever it is (`late_client_hello.py`).
+is found wherever it is (`late_sni.py`).
 """
 
 from __future__ import annotations

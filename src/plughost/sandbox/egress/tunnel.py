@@ -14,16 +14,16 @@ import socket
 import struct
 from collections.abc import Callable
 
-from plughost.sandbox.egress.client_hello import (
+from plughost.sandbox.egress.connection import EgressLimits
+from plughost.sandbox.egress.late_sni import LateSniFilter
+from plughost.sandbox.egress.pump import BUFFER, Pump, SourceBroken, TargetBroken
+from plughost.sandbox.egress.sni import (
     ACCESS_DENIED,
     NotTLS,
     ServerHelloReader,
     SniFilter,
     SniMismatch,
 )
-from plughost.sandbox.egress.connection import EgressLimits
-from plughost.sandbox.egress.late_client_hello import LateSniFilter
-from plughost.sandbox.egress.pump import BUFFER, Pump, SourceBroken, TargetBroken
 
 LINGER_SECONDS = 2.0
 """Time for a plugin to read its last bytes before its socket is closed."""

@@ -25,8 +25,8 @@ import msgspec
 from plughost._util.text import bounded
 from plughost.errors import Denied, InvalidSpec, Stopped
 from plughost.permissions.addresses import UrlTarget, names, parse_url, shown
+from plughost.permissions.dns import Resolve, Resolver, addresses, is_remote
 from plughost.permissions.operator_only import OperatorAccess
-from plughost.permissions.resolver import Resolve, Resolver, addresses, is_remote
 
 if TYPE_CHECKING:
     import ssl

@@ -24,7 +24,7 @@ from plughost.vai.bindings.schemas import CompiledSchema, Schemas
 from plughost.vai.invocations.concurrency import ConcurrencyLimit
 from plughost.vai.invocations.pool import PoolKey
 from plughost.vai.records.record import RecordedBinding
-from plughost.vai.state.retry_schedule import may_retry
+from plughost.vai.retry_policy import may_retry
 
 
 class PreparedBinding(msgspec.Struct, frozen=True, kw_only=True):

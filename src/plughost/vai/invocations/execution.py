@@ -55,7 +55,7 @@ class Execution(msgspec.Struct, eq=False):
     """Number of events left out of the record."""
 
     def __repr__(self) -> str:
-        return f"<Run {self.id}>"
+        return f"<Execution {self.id}>"
 
     @property
     def left(self) -> float:

@@ -55,8 +55,8 @@ from plughost.vai.invocations.token_issuer import TokenIssuer
 from plughost.vai.invocations.unsolicited import UnsolicitedMessages
 from plughost.vai.records.record import FIRST_UNSOLICITED, EventLogged, RecordSink
 from plughost.vai.records.retention import RecordLimits
+from plughost.vai.retry_policy import TOOL_TRIES, Backoff
 from plughost.vai.state.chains import ChainSink
-from plughost.vai.state.retry_schedule import TOOL_TRIES, Backoff
 
 _NO_SECRETS: dict[str, str] = {}
 _PROCESS_GONE = (Crashed, LaunchFailed, HandshakeFailed)

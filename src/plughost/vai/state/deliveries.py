@@ -20,8 +20,8 @@ from plughost.clock import Clock, Timer
 from plughost.contracts.vai.request_bodies import HookEvent
 from plughost.errors import InvalidSpec
 from plughost.vai.bindings.binding import Scope
+from plughost.vai.retry_policy import Backoff
 from plughost.vai.sqlite import SqliteDatabase
-from plughost.vai.state.retry_schedule import Backoff
 
 FILE = "deliveries.db"
 LOCK = "deliveries.lock"

@@ -1,4 +1,4 @@
-"""HealthCheck: asks a running plugin at intervals whether it is well, and kills its process when no answer comes.
+"""Health checks: asks a running plugin at intervals whether it is well, and kills it when no answer comes.
 
 A plugin that works on one call at a time answers the health request after all earlier calls. So the time to
 answer starts when the last of those is answered or its deadline has passed, also when its caller has gone: a

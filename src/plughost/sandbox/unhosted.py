@@ -1,5 +1,5 @@
-"""Runs processes of a plugin without a host, for conformance tests and recorded traffic, in the same sandbox as
-in a host.
+"""Runs processes of a plugin without a host, for conformance tests and recorded traffic, in the same sandbox
+as in a host.
 
 No process can be started without its sandbox: `Start` uses the plan of the sandbox manager, and a plugin that
 cannot be confined as asked is not started.

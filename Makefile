@@ -15,7 +15,7 @@ GO_PEER := benchmarks/peers/go_plugin
 PEERS := .venv-peers/ok .venv-fastmcp/ok .venv-pygls/ok .venv-pylsp/ok .venv-plot/ok \
   $(NODE_PEER)/node_modules/.package-lock.json $(GO_PEER)/bin/host
 
-.PHONY: run check test lint soak mutants surface tables bench bench-peers packages setup lock clean
+.PHONY: run check test e2e lint soak mutants surface tables bench bench-peers packages setup lock clean
 
 run: setup ## start the example plugins, call them, kill one, show what the host did
 	@$(BIN)/python -m plughost.cli.commands.tour
@@ -24,8 +24,11 @@ check: lint ## lint, types, layers, and the tests that start no process: under a
 	$(BIN)/python -m pytest -n $(WORKERS) tests/unit
 
 test: setup ## all tests: side by side, then those that need the machine for themselves
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak and not serial"
-	$(BIN)/python -m pytest -m "serial and not soak"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak and not serial" --ignore tests/e2e
+	$(BIN)/python -m pytest -m "serial and not soak" --ignore tests/e2e
+
+e2e: setup ## what a newcomer does: from a built wheel, as an ordinary user, outside /tmp, by the documents
+	$(BIN)/python -m pytest tests/e2e
 
 lint: setup
 	$(BIN)/ruff check .

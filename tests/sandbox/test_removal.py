@@ -18,7 +18,7 @@ def test_a_plugin_that_makes_a_folder_for_each_that_is_removed_is_not_waited_for
 
     (tmp_path / "full/first").mkdir(parents=True)
     monkeypatch.setattr(os, "rmdir", removed_and_made)
-    rmtree(str(tmp_path / "full"), most=10)
+    rmtree(str(tmp_path / "full"), max_folders=10)
     assert len(removed) == 10
     assert os.listdir(tmp_path / "full") == ["new-10"]
     monkeypatch.undo()

@@ -38,7 +38,7 @@ async def woven(host, monkeypatch):
             work = CompactionRequest(
                 compaction_id="cmp_1",
                 chain_id="ch_1",
-                blocks=[block.told for block in await chains.blocks("ch_1")],
+                blocks=[block.as_json for block in await chains.blocks("ch_1")],
                 pinned_items=list(pinned),
                 token_estimate=9000,
                 target=CompactionTarget(budget, "gpt-5.4"),

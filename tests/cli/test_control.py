@@ -16,9 +16,9 @@ import pytest
 
 from plughost import control
 from plughost.host import Host
-from tests.contracts import kaged_support
-from tests.contracts.ainb_support import folder
 from tests.support import ROOT, all_gone, processes, until
+from tests.support import kaged as kaged_support
+from tests.support.ainb import folder
 
 PLUGHOST = [sys.executable, "-m", "plughost.cli"]
 

@@ -22,8 +22,8 @@ from plughost.sandbox.mechanisms.availability import (
 )
 from plughost.sandbox.mechanisms.features import KernelFeatures
 from plughost.sandbox.memory.cgroups import CgroupParent
-from tests.confinable import needs
 from tests.support import ROOT
+from tests.support.confinable import needs
 
 FULL = KernelFeatures(
     uid=1000, inner="/inner", bubblewrap="/usr/bin/bwrap", version=(0, 8, 0), landlock=7, seccomp=True,

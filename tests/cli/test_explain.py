@@ -31,8 +31,8 @@ from plughost.sandbox.mechanisms.features import KernelFeatures
 from plughost.sandbox.plan import unconfined
 from plughost.sandbox.users import RECORDS
 from plughost.spec import PluginSpec
-from tests.confinable import PATH, needs
 from tests.support import ROOT
+from tests.support.confinable import PATH, needs
 
 MACHINE = KernelFeatures(
     uid=1000, inner="/inner", bubblewrap=None, landlock=6, seccomp=True, separate_nproc=True, hard_limits={}

@@ -17,8 +17,8 @@ from plughost.errors import Timeout
 from plughost.host import Host
 from plughost.scaffold import writer
 from plughost.spec import PluginSpec
-from tests.contracts import ainb_support
 from tests.support import PLUGINS, PYTHON, all_gone, processes, until
+from tests.support import ainb as ainb_support
 
 pytestmark = pytest.mark.serial
 

@@ -10,8 +10,8 @@ import sys
 
 import plughost
 from plughost.permissions.access import Access, ResourceLimits
-from tests.confinable import PATH, needs, open_folder
 from tests.support import PLUGINS, PYTHON, ROOT, puppet
+from tests.support.confinable import PATH, needs, open_folder
 
 CLI = [sys.executable, "-m", "plughost.cli"]
 

@@ -18,9 +18,9 @@ from plughost._util.text import escape_json_controls
 from plughost.cli.main import COMMANDS
 from plughost.cli.ui import output
 from plughost.errors import InvalidConfig, InvalidSpec
-from tests.cli.terminal import EVIL, obeyed, run
 from tests.support import ROOT
-from tests.vai_packages import packaged
+from tests.support.terminal import EVIL, obeyed, run
+from tests.support.vai_packages import packaged
 
 PROGRAM = f"""#!/usr/bin/python3
 import json, sys

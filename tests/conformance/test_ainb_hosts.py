@@ -19,10 +19,10 @@ from plughost.conformance.ainb import ORDER, host_under_test
 from plughost.conformance.ainb.host_under_test import HostTrial
 from plughost.conformance.runner import ConformanceReport
 from plughost.errors import InvalidSpec
-from tests.support import all_gone
+from tests.support import ROOT, all_gone
 
 PLUGHOST = f"{sys.executable} -m plughost.cli"
-FAULTY = f"{sys.executable} {shlex.quote(str(Path(__file__).with_name('faulty_host.py')))}"
+FAULTY = f"{sys.executable} {shlex.quote(str(ROOT / 'tests/support/faulty_host.py'))}"
 pytestmark = pytest.mark.timeout(
     300
 )  # all are tried in the first test's setup; a busy machine takes its time

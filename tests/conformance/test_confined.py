@@ -14,9 +14,9 @@ from plughost import config
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.runner import run_axes
 from plughost.permissions.access import Access
-from tests.conformance.support import ECHO, examples, failed
 from tests.sandbox.conftest import folder, strict  # noqa: F401
 from tests.support import ROOT
+from tests.support.conformance import ECHO, examples, failed
 
 pytestmark = pytest.mark.usefixtures("strict")
 

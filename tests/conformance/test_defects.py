@@ -8,8 +8,8 @@ import pytest
 
 import plughost
 from plughost.conformance.runner import run_axes
-from tests.conformance.support import CANARIES, ECHO, failed
 from tests.support import PYTHON
+from tests.support.conformance import CANARIES, ECHO, failed
 
 SLOW = 5.0
 """Seconds for plugins that never answer: those that do are not asked anything else."""

@@ -20,9 +20,9 @@ from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
 from plughost.conformance.runner import ConformanceReport, run_axes
 from plughost.errors import SandboxUnavailable
 from plughost.sandbox.mechanisms.features import kernel_features
-from tests.confinable import PATH, needs, open_folder
-from tests.conformance.support import CANARIES, failed
 from tests.support import ROOT
+from tests.support.confinable import PATH, needs, open_folder
+from tests.support.conformance import CANARIES, failed
 
 NAMES = [axis.name for axis in AXES]
 EXAMPLES = ["echo-kaged", "echo-kaged-node"]

@@ -12,8 +12,8 @@ from plughost import PluginSpec, config
 from plughost.conformance.kaged import AXES
 from plughost.conformance.raw_process import DEFAULT_TIMEOUT
 from plughost.conformance.runner import ConformanceReport, run_axes
-from tests.confinable import needs, open_folder
-from tests.conformance.support import failed
+from tests.support.confinable import needs, open_folder
+from tests.support.conformance import failed
 
 MANIFEST = {
     "name": "sound",

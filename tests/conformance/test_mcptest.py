@@ -7,8 +7,8 @@ import pytest
 import plughost
 from plughost.conformance.mcptest import AXES
 from plughost.conformance.runner import run_axes
-from tests.conformance.support import CANARIES, examples, failed, folders, reports
 from tests.support import PLUGINS, PYTHON
+from tests.support.conformance import CANARIES, examples, failed, folders, reports
 
 NAMES = [axis.name for axis in AXES]
 REASONS = {

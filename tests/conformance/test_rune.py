@@ -12,8 +12,8 @@ from plughost.conformance.axis import Failed
 from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
 from plughost.conformance.rune import AXES, do_handshake, request
 from plughost.conformance.runner import run_axes
-from tests.conformance.support import CANARIES, ECHO, examples, failed, folders, operated, reports
 from tests.support import PLUGINS, PYTHON, ROOT, vouched
+from tests.support.conformance import CANARIES, ECHO, examples, failed, folders, operated, reports
 
 NAMES = [axis.name for axis in AXES]
 REASONS = {

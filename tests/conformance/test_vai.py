@@ -15,8 +15,8 @@ from plughost.conformance.runner import ConformanceReport, run_axes
 from plughost.conformance.vai import AXES
 from plughost.conformance.vai.requests import schema_of
 from plughost.conformance.vai.schema_examples import example, marked
-from tests.conformance.support import CANARIES, failed
 from tests.support import ROOT, unconfined
+from tests.support.conformance import CANARIES, failed
 
 NAMES = [axis.name for axis in AXES]
 AT_A_TIME = 6

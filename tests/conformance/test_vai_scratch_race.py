@@ -12,9 +12,9 @@ import pytest
 
 from plughost import config
 from plughost.conformance.runner import ConformanceReport, run_axes
-from tests.conformance.support import CANARIES
 from tests.sandbox.conftest import folder, strict  # noqa: F401
 from tests.support import unconfined
+from tests.support.conformance import CANARIES
 
 SWAPPER = """
 import ctypes, os, threading

@@ -9,7 +9,7 @@ import pytest
 
 import plughost.sync
 from tests.support import all_gone
-from tests.sync_adapter import AwaitedHost
+from tests.support.sync_adapter import AwaitedHost
 
 
 @pytest.fixture(params=["async", "sync"])

@@ -20,7 +20,7 @@ import plughost
 from plughost import config
 from plughost.contracts.ainb.contract import Ainb
 from tests.support import ROOT
-from tests.vectors import (
+from tests.support.vectors import (
     HostSide,
     PluginSide,
     Vectors,

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 import plughost
-from tests.faults.plays import MCPTEST, RUNE
 from tests.support import PLUGINS, PYTHON, all_gone, puppet, token
+from tests.support.scripts import MCPTEST, RUNE
 
 MOST_AWAITS = 50
 

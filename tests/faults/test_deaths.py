@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 import plughost
-from tests.faults.plays import MCPTEST, PARLEY, PLAYS, RUNE, Play, Step
 from tests.support import all_gone, seen, until
+from tests.support.scripts import MCPTEST, PARLEY, PLAYS, RUNE, Play, Step
 
 
 def moments() -> list[pytest.param]:

@@ -14,9 +14,9 @@ import pytest
 
 import plughost
 from plughost.testing import VirtualClock
-from tests.faults.plays import RUNE
 from tests.faults.test_cancellation import parley
 from tests.support import all_gone, puppet, until
+from tests.support.scripts import RUNE
 
 TWO_HOURS = 7200
 ROUND = 6

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 import plughost
-from tests.faults.plays import MCPTEST, PARLEY, PLAYS, RUNE, Play
 from tests.support import seen
+from tests.support.scripts import MCPTEST, PARLEY, PLAYS, RUNE, Play
 
 DEEP = "[" * 100 + "]" * 100
 TOO_DEEP = "[" * 100_000 + "]" * 100_000

@@ -10,9 +10,10 @@ import plughost
 from plughost.contracts.rune.contract import MalformedResponse
 from plughost.contracts.vai.contract import Vai
 from plughost.wire.surrogates import MAX_REPLACED
-from tests.contracts import ainb_support, kaged_support
+from tests.support import ainb as ainb_support
+from tests.support import kaged as kaged_support
 from tests.support import puppet, rune_puppet
-from tests.vai import support as vai_support
+from tests.support import vai as vai_support
 
 CUT = r"\ud83d\ude00\ud83d"
 """As `JSON.stringify("😀😀".slice(0, 3))` writes it."""

@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 import plughost
-from tests.faults.plays import PARLEY
 from tests.support import PLUGINS, PYTHON, ROOT, all_gone, fds, puppet, seen, until
+from tests.support.scripts import PARLEY
 
 
 def stand_still(seconds: float, size: int) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import plughost
-from tests.confinable import needs, open_folder
-from tests.faults.short_of import write_victim
 from tests.support import PLUGINS, PYTHON, ROOT, all_gone, fds, processes, puppet, until
+from tests.support.confinable import needs, open_folder
+from tests.support.shortage import write_victim
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount a small disk")
 CLI = (sys.executable, "-m", "plughost.cli")
@@ -30,7 +30,7 @@ def test_each_step_of_a_preparation_may_fail_and_harms_no_other_plugin(what, ste
     needs("strict")
     with open_folder() as folder:
         ran = subprocess.run(
-            [sys.executable, "-m", "tests.faults.short_of", what, str(folder)],
+            [sys.executable, "-m", "tests.support.shortage", what, str(folder)],
             cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
     assert ran.returncode == 0, ran.stderr

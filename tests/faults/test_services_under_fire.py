@@ -22,9 +22,9 @@ from plughost.contracts.ainb.contract import Ainb
 from plughost.contracts.ainb.messages import Char, KeyEvent
 from plughost.engine import request_server
 from plughost.events import Dropped
-from tests.contracts.ainb_support import ask, b64, folder, spec
 from tests.faults.test_cancellation import parley
 from tests.support import ROOT, all_gone, puppet, seen, until
+from tests.support.ainb import ask, b64, folder, spec
 
 PLUGHOST = [sys.executable, "-m", "plughost.cli"]
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.fuzz.targets import TARGETS
+from tests.support.fuzz_targets import TARGETS
 
 CORPUS = Path(__file__).parent / "corpus"
 SPICE = [

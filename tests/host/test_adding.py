@@ -9,9 +9,9 @@ import pytest
 
 import plughost
 from plughost.events import StateChanged
-from tests.confinable import needs
-from tests.contracts.kaged_support import folder, spec
 from tests.support import all_gone, processes
+from tests.support.confinable import needs
+from tests.support.kaged import folder, spec
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 import plughost
 from plughost import config
 from plughost.contracts.kaged.contract import KagedContract
-from tests.contracts.kaged_support import folder, spec
 from tests.support import until
+from tests.support.kaged import folder, spec
 
 PATIENCE = 20
 

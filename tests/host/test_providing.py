@@ -7,8 +7,8 @@ import threading
 
 import plughost
 from plughost.services.storage.service import Storage
-from tests.contracts.kaged_support import folder, spec
 from tests.support import until
+from tests.support.kaged import folder, spec
 
 
 class Closing:

@@ -13,8 +13,8 @@ from plughost.engine.launcher.launch import INNER, NATIVE
 from plughost.sandbox.mechanisms.features import kernel_features
 from plughost.sandbox.run_dir import RunDir
 from plughost.sandbox.users import Users
-from tests.sandbox import ground as grounds
-from tests.sandbox.outside import Outside, certificate
+from tests.support import sandbox_env as grounds
+from tests.support.network import Outside, certificate
 
 Inner = Callable[..., Awaitable[grounds.Ran]]
 

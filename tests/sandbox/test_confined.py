@@ -13,8 +13,8 @@ import pytest
 from plughost.errors import SandboxUnavailable
 from plughost.permissions.access import Access, Endpoint, ResourceLimits
 from plughost.sandbox.run_dir import RunDir
-from tests.sandbox.support import ENV, as_nobody, confinement, run
 from tests.support import ROOT
+from tests.support.sandbox import ENV, as_nobody, confinement, run
 
 pytestmark = pytest.mark.usefixtures("strict")
 

@@ -23,9 +23,9 @@ from plughost.sandbox import data_dir
 from plughost.sandbox.untrusted_temp_dir import READABLE, temporary_folder
 from plughost.sandbox.users import User
 from plughost.services.storage.service import Storage
-from tests.contracts import kaged_support
-from tests.services.storing import Client
 from tests.support import ROOT, data_root
+from tests.support import kaged as kaged_support
+from tests.support.storage_client import Client
 
 pytestmark = pytest.mark.filterwarnings("error")
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from plughost.sandbox.memory import cgroups
-from tests.sandbox.support import group_folders
 from tests.sandbox.test_host_groups import HUNGRY, PYTHON
 from tests.support import ROOT, token
+from tests.support.sandbox import group_folders
 
 HOST = f"""
 import asyncio, hashlib, importlib, json, os, pkgutil, sys

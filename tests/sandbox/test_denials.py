@@ -20,9 +20,9 @@ from plughost.events import Logged
 from plughost.permissions import parse
 from plughost.permissions.access import NONE, Access
 from plughost.sandbox.denials.collector import MOST_REPORTED
-from tests.confinable import PATH
-from tests.sandbox.asking import command
 from tests.support import ROOT, until
+from tests.support.access_probe import command
+from tests.support.confinable import PATH
 
 pytestmark = pytest.mark.usefixtures("strict")
 

@@ -24,9 +24,9 @@ from plughost.sandbox.egress.sni import ACCESS_DENIED
 from plughost.sandbox.egress.tls_ports import TLS_PORTS
 from plughost.services.logs import Logs
 from plughost.testing import VirtualClock
-from tests.sandbox.outside import Guest, Outside, web
-from tests.sandbox.test_egress_rules import RETRY, body, hello, sized
 from tests.support import until
+from tests.support.network import Guest, Outside, web
+from tests.unit.sandbox.test_egress_rules import RETRY, body, hello, sized
 
 uvloop = pytest.importorskip("uvloop")
 uvloop.run(asyncio.sleep(0))  # it keeps a pipe for signals for as long as the process lives

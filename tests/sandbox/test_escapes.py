@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from plughost.permissions.access import Endpoint
-from tests.sandbox.escapes import CONTRACTS, build, tried
-from tests.sandbox.outside import needs
-from tests.sandbox.support import as_nobody
+from tests.support.escapes import CONTRACTS, build, tried
+from tests.support.network import needs
+from tests.support.sandbox import as_nobody
 
 pytestmark = pytest.mark.usefixtures("strict")
 

@@ -20,8 +20,8 @@ from plughost.permissions.access import Endpoint
 from plughost.sandbox.egress.connection import EgressLimits
 from plughost.sandbox.egress.hosts_file import MAX_LISTENERS
 from plughost.sandbox.egress.instance import EgressInstance
-from tests.sandbox.outside import Guest, needs, web
 from tests.support import ROOT, all_gone, processes, until
+from tests.support.network import Guest, needs, web
 
 SOURCES = (ROOT / "launcher/forwarder.c", ROOT / "launcher/relay.c")
 PYTHON = (sys.executable, "-I", "-S", "-u", "-c")
@@ -39,7 +39,7 @@ def forwarder(tmp_path_factory) -> str:
     needs("cc")
     needs("unshare")
     program = tmp_path_factory.mktemp("forwarder") / "forwarder-main"
-    sources = [*SOURCES, Path(__file__).parent / "forwarder_main.c"]
+    sources = [*SOURCES, ROOT / "tests/support/forwarder_main.c"]
     flags = ["-O1", "-Wall", "-Wextra", "-Werror", "-I", str(ROOT / "launcher"), "-o", str(program)]
     subprocess.run(["cc", *flags, *map(str, sources)], check=True)
     if subprocess.run([*NAMESPACE, "true"], check=False, capture_output=True).returncode:

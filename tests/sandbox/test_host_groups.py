@@ -12,8 +12,8 @@ import pytest
 import plughost
 from plughost.permissions.access import ResourceLimits
 from plughost.sandbox.manager import HELPER_PROCESSES
-from tests.sandbox.support import group_folders
 from tests.sandbox.test_memory_and_groups import parent
+from tests.support.sandbox import group_folders
 
 __all__ = ["parent"]
 

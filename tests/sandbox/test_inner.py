@@ -13,8 +13,8 @@ import pytest
 from plughost.engine.launcher.launch import Launch, LaunchReport
 from plughost.errors import SandboxUnavailable
 from plughost.sandbox.file_identity import file_identity
-from tests.sandbox.ground import CONFINE, NOBODY, PYTHON, ROOT_HOST, SYSTEM, run
 from tests.support import ROOT
+from tests.support.sandbox_env import CONFINE, NOBODY, PYTHON, ROOT_HOST, SYSTEM, run
 
 SH = ["/bin/sh", "-c"]
 UNHELD = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if ROOT_HOST else {}

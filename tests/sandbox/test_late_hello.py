@@ -21,10 +21,10 @@ from plughost.sandbox.egress.pump import SCREENED
 from plughost.sandbox.egress.sni import NotTLS, SniFilter, SniMismatch
 from plughost.sandbox.egress.tls_ports import TLS_PORTS, expected_opening
 from tests.sandbox.conftest import *  # noqa: F403
-from tests.sandbox.outside import Guest, web
 from tests.sandbox.test_egress import fetch
-from tests.sandbox.test_egress_rules import HELLO, hello, in_records
 from tests.support import until
+from tests.support.network import Guest, web
+from tests.unit.sandbox.test_egress_rules import HELLO, hello, in_records
 
 EVIL = hello("evil.test")
 PLAIN = {

@@ -10,8 +10,8 @@ import pytest
 
 from plughost.engine.io.process import Process
 from plughost.engine.launcher.launch import Launch
-from tests.sandbox.ground import NOBODY, PYTHON, fields
 from tests.support import all_gone, plugin_processes, until
+from tests.support.sandbox_env import NOBODY, PYTHON, fields
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only a root host changes the user of its plugins")
 STATUS = ["/bin/cat", "/proc/self/status"]

@@ -20,8 +20,8 @@ from plughost.errors import InvalidSpec
 from plughost.sandbox.memory import cgroups, process_tree
 from plughost.sandbox.memory.meter import BREATH, LONGEST, PIECE, SHORTEST, MemoryMeter, MeteredTree
 from plughost.testing import VirtualClock
-from tests.sandbox.support import group_folders
 from tests.support import LAUNCHERS
+from tests.support.sandbox import group_folders
 
 MiB = 1 << 20
 

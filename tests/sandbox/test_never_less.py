@@ -21,8 +21,8 @@ from plughost.engine.io.tap import Origin
 from plughost.permissions.access import ResourceLimits
 from plughost.spec import PluginSpec
 from plughost.testing import Traffic, play_host
-from tests.confinable import PATH, needs, open_folder
 from tests.support import ROOT, until
+from tests.support.confinable import PATH, needs, open_folder
 
 SOURCES = ROOT / "src/plughost"
 CLI = [sys.executable, "-m", "plughost.cli"]

@@ -16,8 +16,8 @@ from plughost.sandbox.explain.build import explain
 from plughost.sandbox.mechanisms.features import kernel_features
 from plughost.sandbox.prepare import prepare_sandbox
 from plughost.spec import PluginSpec
-from tests.confinable import needs
-from tests.sandbox.support import ENV, run
+from tests.support.confinable import needs
+from tests.support.sandbox import ENV, run
 
 LOOK = """
 import json, os

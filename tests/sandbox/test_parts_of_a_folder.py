@@ -20,11 +20,12 @@ from plughost.sandbox.manager import effective
 from plughost.sandbox.plan import SandboxPlan
 from plughost.sandbox.prepare import prepare_sandbox
 from plughost.sandbox.run_dir import RunDir
-from tests.confinable import needs
-from tests.newcomer import OUTSIDE_TMP
-from tests.sandbox.support import ENV, run
+from tests.support import ROOT
+from tests.support.confinable import needs
+from tests.support.newcomer import OUTSIDE_TMP
+from tests.support.sandbox import ENV, run
 
-LAB = Path(__file__).parent.parent / "invocations/lab"
+LAB = ROOT / "tests/vai/invocations/lab"
 PROBE = '''#!/usr/bin/python3 -ISE
 import errno, json, os, sys
 

@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import shutil
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -21,11 +20,13 @@ from plughost.sandbox.manager import effective
 from plughost.sandbox.prepare import prepare_sandbox
 from plughost.sandbox.resolve import trusted_files
 from plughost.sandbox.resolve.grants import resolve_grants
-from tests.confinable import needs
-from tests.contracts import ainb_support, kaged_support
-from tests.sandbox.support import ENV, run
+from tests.support import ROOT
+from tests.support import ainb as ainb_support
+from tests.support import kaged as kaged_support
+from tests.support.confinable import needs
+from tests.support.sandbox import ENV, run
 
-LAB = Path(__file__).parent.parent / "invocations/lab"
+LAB = ROOT / "tests/vai/invocations/lab"
 ANSWER = """
 while read -r line; do
     line=${line#*'"id":'}

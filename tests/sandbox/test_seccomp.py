@@ -12,8 +12,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.sandbox import bpf
-from tests.support import ROOT
+from tests.support import ROOT, bpf
 
 SECCOMP = ROOT / "launcher/seccomp"
 spec = importlib.util.spec_from_file_location("generate", SECCOMP / "generate.py")

@@ -12,8 +12,8 @@ import tomllib
 
 import pytest
 
-from tests.sandbox.ground import PYTHON
 from tests.support import ROOT
+from tests.support.sandbox_env import PYTHON
 
 NUMBERS = tomllib.loads((ROOT / "launcher/seccomp/numbers.toml").read_text())
 ARCHITECTURES = ["x86_64", "aarch64"]

@@ -10,8 +10,8 @@ import pytest
 import plughost
 from plughost.permissions.access import ResourceLimits
 from plughost.spec import PluginSpec
-from tests.confinable import PATH, needs, open_folder
 from tests.sandbox.test_memory_and_groups import parent  # noqa: F401
+from tests.support.confinable import PATH, needs, open_folder
 
 MIB = 1 << 20
 LIMIT = 256 * MIB

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from tests.sandbox.ground import CONFINE, PYTHON, ROOT_HOST, fields, run
+from tests.support.sandbox_env import CONFINE, PYTHON, ROOT_HOST, fields, run
 
 
 def bubblewrap(inner, *options):

@@ -19,8 +19,8 @@ from plughost.permissions.access import Access
 from plughost.sandbox.enforcement import SIGNALS
 from plughost.sandbox.mechanisms.features import kernel_features
 from plughost.sandbox.resolve.elf import read_elf
-from tests.sandbox.support import ENV, as_nobody, confinement
 from tests.support import token
+from tests.support.sandbox import ENV, as_nobody, confinement
 
 pytestmark = pytest.mark.usefixtures("strict")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from plughost.scaffold import writer
-from tests.workshop import Workshop, need
+from tests.support.workshop import Workshop, need
 
 
 @pytest.fixture(scope="session")

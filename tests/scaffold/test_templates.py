@@ -20,9 +20,8 @@ from plughost.contracts.registry import get_contract as contract_named
 from plughost.contracts.resolve import sandbox_class
 from plughost.events import Linted
 from plughost.scaffold import writer
-from tests import confinable
-from tests.sdk.support import SDK
-from tests.support import data_root, unhurried
+from tests.support import confinable, data_root, unhurried
+from tests.support.sdk import SDK
 
 CASES = [(kind, language) for kind in writer.contracts() for language in writer.languages(kind)]
 each = pytest.mark.parametrize(("contract", "language"), CASES)

@@ -11,7 +11,7 @@ import pytest
 
 from plughost.contracts.vai import manifest
 from plughost.scaffold import writer
-from tests.vai_wire import Talk
+from tests.support.vai_wire import Talk
 
 LANGUAGES = writer.languages("vai")
 

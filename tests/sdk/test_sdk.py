@@ -17,9 +17,9 @@ from plughost.contracts.mcptest.contract import Mcptest
 from plughost.contracts.rune.contract import Rune
 from plughost_sdk import ainb
 from plughost_sdk import mcptest as mcptest_sdk
-from tests.sdk.support import ainb_folder, program, session
 from tests.support import ROOT, UNHURRIED, all_gone, until
-from tests.vectors import load, replay_plugin
+from tests.support.sdk import ainb_folder, program, session
+from tests.support.vectors import load, replay_plugin
 
 MCPTEST = """
 from plughost_sdk import mcptest

@@ -9,7 +9,7 @@ import pytest
 import plughost
 from plughost.testing import drive
 from plughost_sdk import ainb, mcptest, rune
-from tests.sdk.support import HANDSHAKE, INIT, ainb_folder, execute, lines, program, session
+from tests.support.sdk import HANDSHAKE, INIT, ainb_folder, execute, lines, program, session
 
 
 def refusal(host, method, params=None):

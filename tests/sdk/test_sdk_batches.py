@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from plughost.contracts.ainb import chunks as ours
 from plughost.testing import drive
 from plughost_sdk import ainb, chunks
-from tests.sdk.support import INIT, ainb_folder, session
 from tests.support import until
+from tests.support.sdk import INIT, ainb_folder, session
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=8),

@@ -11,8 +11,8 @@ import subprocess
 import threading
 
 from plughost.services.file_and_network import FileService
-from tests.sdk.support import INIT, ainb_folder, frames, program, unframed
 from tests.support import until
+from tests.support.sdk import INIT, ainb_folder, frames, program, unframed
 
 PATIENCE = 20
 """Seconds, also on a busy machine."""

@@ -14,10 +14,10 @@ from plughost.events import Notified
 from plughost.services.storage.service import Storage
 from plughost.testing import drive
 from plughost_sdk import kaged
-from tests.contracts import kaged_support
-from tests.sdk.support import lines, program
+from tests.support import kaged as kaged_support
 from tests.support import until
-from tests.vectors import load, replay_plugin
+from tests.support.sdk import lines, program
+from tests.support.vectors import load, replay_plugin
 
 ECHO = """
 from plughost_sdk import kaged

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from plughost_sdk.pipes import CHUNK, Pipes
-from tests.sdk.support import program
+from tests.support.sdk import program
 
 pytestmark = pytest.mark.timeout(60)  # a test that hangs here fails
 

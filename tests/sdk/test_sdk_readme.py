@@ -6,9 +6,9 @@ import re
 import subprocess
 import sys
 
-from tests.sdk.support import HANDSHAKE, SDK, ainb_folder, execute, lines, program
 from tests.support import ROOT
-from tests.vai_wire import Talk
+from tests.support.sdk import HANDSHAKE, SDK, ainb_folder, execute, lines, program
+from tests.support.vai_wire import Talk
 
 README = (ROOT / "sdk/python/README.md").read_text()
 MCPTEST, RUNE, AINB, KAGED, VAI, CLASS, CLAIM = re.findall(r"```python\n(.*?)```", README, re.S)

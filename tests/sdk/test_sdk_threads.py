@@ -9,7 +9,7 @@ import pytest
 
 from plughost.testing import drive
 from plughost_sdk import ainb
-from tests.sdk.support import INIT, ainb_folder, frames, unframed
+from tests.support.sdk import INIT, ainb_folder, frames, unframed
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from plughost_sdk.host import to_bytes, to_text
 from plughost_sdk.message import LARGE, decode
 from plughost_sdk.wire import CHUNK, BrokenWire, ContentLength
-from tests.sdk.support import HANDSHAKE, INIT, ainb_folder, execute, lines, program, session
+from tests.support.sdk import HANDSHAKE, INIT, ainb_folder, execute, lines, program, session
 
 NOISE = """
 import sys

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from plughost.services.storage.service import Storage
-from tests.services.storing import Client
+from tests.support.storage_client import Client
 
 
 @pytest.fixture

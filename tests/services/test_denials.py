@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from plughost.events import Logged
-from tests.contracts.ainb_support import ask, folder, spec
+from tests.support.ainb import ask, folder, spec
 
 
 def denied(host, name: str = "puppet") -> list[str]:

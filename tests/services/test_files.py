@@ -23,7 +23,7 @@ from plughost.errors import Denied, InvalidSpec
 from plughost.permissions import open_beneath
 from plughost.services.files import reader
 from plughost.services.files.reader import LARGEST, Files, FolderEntry
-from tests.guard.test_beneath import INSIDE, RACE, SECRET, battlefield, failing, renaming
+from tests.permissions.test_open_beneath import INSIDE, RACE, SECRET, battlefield, failing, renaming
 
 GRANTED = {"read_sessions"}
 

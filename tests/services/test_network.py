@@ -22,8 +22,8 @@ from plughost.permissions.addresses import canonical_host
 from plughost.permissions.capability import Capability
 from plughost.permissions.operator_only import OperatorAccess, operator_access
 from plughost.services.network.fetch import Fetch, Network
-from tests.services.web import PUBLIC, Web, answer, redirect
 from tests.support import until
+from tests.support.web import PUBLIC, Web, answer, redirect
 
 uvloop = pytest.importorskip("uvloop")
 uvloop.run(asyncio.sleep(0))  # it keeps a pipe for signals for as long as the process lives

@@ -12,10 +12,9 @@ import pytest
 import plughost
 from plughost.permissions import parse
 from plughost.services.file_and_network import NetworkService
-from tests.confinable import PATH, needs, open_folder
-from tests.contracts.ainb_support import ask, folder, spec
-from tests.services import web
-from tests.support import ROOT
+from tests.support import ROOT, web
+from tests.support.ainb import ask, folder, spec
+from tests.support.confinable import PATH, needs, open_folder
 
 DENIED = {"code": -32001, "message": "capability denied: network"}
 PRIVATE_HOSTS = [

@@ -11,7 +11,7 @@ from plughost.errors import InvalidSpec, Overloaded
 from plughost.services.storage import service, sqlite_file
 from plughost.services.storage.messages import MAX_KEY, MAX_KEYS, MAX_VALUE
 from plughost.services.storage.service import Storage
-from tests.services.storing import Client, file, quick_settings
+from tests.support.storage_client import Client, file, quick_settings
 
 
 async def test_what_was_set_is_found_again_as_it_was(client):

@@ -21,8 +21,8 @@ from plughost.errors import Overloaded, PluginError
 from plughost.services.storage import service, sqlite_file
 from plughost.services.storage.plugin_store import file_name
 from plughost.services.storage.service import Storage
-from tests.services.storing import Client, counted, file, open_files
 from tests.support import ROOT, until
+from tests.support.storage_client import Client, counted, file, open_files
 
 
 async def test_the_folder_and_the_files_are_the_users_own(store, client):

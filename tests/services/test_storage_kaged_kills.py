@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.storage_writer import padded
 from tests.services.test_storage_kills import killed_writer, opened
 from tests.support import all_gone
+from tests.support.storage_writer import padded
 
-WRITER = "tests.services.kaged_writer"
+WRITER = "tests.support.kaged_writer"
 
 
 def check(path: Path, acknowledged: int) -> None:

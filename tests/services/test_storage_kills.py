@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.services.storage_writer import padded
 from tests.support import ROOT
+from tests.support.storage_writer import padded
 
 
 def killed_writer(
@@ -19,7 +19,7 @@ def killed_writer(
     plugins: int,
     lines: int,
     everybody: bool,
-    writer: str = "tests.services.storage_writer",
+    writer: str = "tests.support.storage_writer",
 ) -> dict[str, int]:
     """The last step of each plugin that was acknowledged to us before it was killed, after so many `lines` and
     perhaps not before `everybody` has written."""

@@ -10,8 +10,8 @@ import pytest
 from plughost.errors import Stopped
 from plughost.services.storage import service, sqlite_file
 from plughost.services.storage.service import Storage
-from tests.services.storing import Client, counted, file, open_files, quick_settings
 from tests.support import until
+from tests.support.storage_client import Client, counted, file, open_files, quick_settings
 
 
 async def test_requests_of_one_plugin_keep_their_order(client):

@@ -10,8 +10,8 @@ import parley
 import plughost
 from plughost.contracts.base import HostMethod
 from plughost.services.storage.service import Storage
-from tests.services.storing import open_files
 from tests.support import PLUGINS, PYTHON, until
+from tests.support.storage_client import open_files
 
 
 class Key(msgspec.Struct):

@@ -15,7 +15,7 @@ FILL = """
 import asyncio, os, resource, sys
 from plughost.errors import Overloaded, PluginError
 from plughost.services.storage.service import Storage
-from tests.services.storing import Client
+from tests.support.storage_client import Client
 
 folder = sys.argv[1]
 BIG = b'"' + b"x" * 20_000 + b'"'

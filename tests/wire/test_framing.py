@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from plughost.wire.framing import ContentLength, FrameError, FrameTooLarge, Lines
 from plughost_sdk.wire import BrokenWire, LspContentLength
-from tests.wire.strategies import fed, splits
+from tests.support.strategies import fed, splits
 
 LIMIT = 20
 line_ish = st.lists(

@@ -1,0 +1,135 @@
+"""One runtime for a folder: it makes what is needed, closes it in order, and goes on where a killed one was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import plughost
+from plughost.vai.invocations.invocation import Invocation
+from plughost.vai.invocations.requests import ToolRequest
+from plughost.vai.records.database import RecordDatabase
+from tests.support import until
+from tests.vai.invocations.conftest import TENANT, bound, over
+from tests.vai.invocations.test_harness import ask, wanted, with_a_chain
+from tests.vai.invocations.test_hooks import completed
+
+
+def tool(**asked: Any) -> Invocation:
+    return Invocation(binding=bound("reads"), work=ToolRequest(tool_execution_id="toolx_1", input=asked))
+
+
+async def test_nothing_is_made_that_is_not_needed(runtime_of, ground: Path) -> None:
+    runtime = await runtime_of(bound("reads"))
+    assert (await runtime.invoke(tool(do="echo"))).ok
+    assert not runtime.gateway.is_open
+    await runtime.records.flush()
+    made = {path.name.partition(".")[0] + path.suffix for path in (ground / "state").iterdir()}
+    assert "state.db" not in made
+    assert "deliveries.db" not in made
+    assert "deliveries.lock" not in made
+    assert (ground / "state/invocations.db").exists()
+
+
+@pytest.mark.clause("VAI-43")
+async def test_what_a_killed_host_left_in_scratch_folders_is_gone_when_the_next_one_starts(
+    runtime_of, ground: Path
+) -> None:
+    (ground / "plughost-scratch-left/1/inv_1").mkdir(parents=True)
+    (ground / "plughost-scratch-left/1/inv_1/notes").write_text("of somebody")
+    await runtime_of()
+    assert not [*ground.glob("plughost-scratch-*")]
+
+
+@pytest.mark.usefixtures("strict")
+async def test_it_closes_what_runs_and_leaves_nothing(runtime_of, ground: Path) -> None:
+    runtime = await runtime_of(bound("triage"), sandbox="strict")
+    await with_a_chain(runtime)
+    child = ask("POST", "/v1/runs", {"export": "triage", "input": [{"do": "wait"}]})
+    heard: list[Any] = []
+    task = asyncio.create_task(runtime.invoke(wanted(child, {"do": "wait"}), heard.append))
+    await until(lambda: heard and len(runtime.gateway.guests) == 2)
+    socket = Path(await runtime.gateway.open())
+    assert socket.is_socket()
+    assert socket.parent.stat().st_mode & 0o777 == 0o700
+    await runtime.__aexit__(None, None, None)
+    outcome = await task
+    assert (outcome.status, outcome.reason) == ("cancelled", "host_closed")
+    assert not socket.parent.exists()
+    with pytest.raises(plughost.PluginError, match="closed"):
+        await runtime.invoke(tool(do="echo"))
+    with RecordDatabase(str(ground / "state")) as book:
+        assert {each["status"] for each in book.latest(10)} == {"cancelled"}
+    again = await runtime_of()
+    (begun,) = [answer for _, answer in heard[0]["done"]]
+    run = await again.state.runs.run(begun["run_id"])
+    assert run.status == "cancelled"
+
+
+HOST = textwrap.dedent(
+    """
+    import asyncio, json, sys
+    from pathlib import Path
+    from plughost.vai.bindings.bindings import FixedBindings
+    from plughost.vai.invocations.invoker import InvokerOptions
+    from plughost.vai.runtime import VaiRuntime
+    from tests.vai.invocations.conftest import TENANT, Shelf, bound
+    from tests.vai.invocations.test_harness import ask, wanted, with_a_chain
+    from tests.vai.invocations.test_hooks import completed
+    from tests.support import until
+
+    async def main():
+        ground = Path(sys.argv[1])
+        bindings = FixedBindings([bound("triage"), bound("reacts")])
+        options = InvokerOptions(scratch_base=str(ground), sandbox="strict")
+        async with VaiRuntime(str(ground / "state"), Shelf(ground / "lab"), bindings, options=options) as runtime:
+            await with_a_chain(runtime)
+            await runtime.publish(TENANT, completed(1, ["wait", "ack"]))
+            child = ask("POST", "/v1/runs", {"export": "triage", "input": [{"do": "wait"}]})
+            heard = []
+            task = asyncio.create_task(runtime.invoke(wanted(child, {"do": "wait"}), heard.append))
+            await until(lambda: heard and len(runtime.invoker.running) == 3)
+            await runtime.hooks.close()
+            await runtime.publish(TENANT, completed(2))
+            print(json.dumps(heard[0]), flush=True)
+            await task
+
+    asyncio.run(main())
+    """
+)
+
+
+@pytest.mark.usefixtures("strict")
+@pytest.mark.clause("VAI-54", "VAI-39", "VAI-59")
+async def test_a_host_that_is_killed_in_the_middle_of_everything(runtime_of, ground: Path) -> None:
+    command = [sys.executable, "-c", HOST, str(ground)]
+    environment = {**os.environ, "TMPDIR": str(ground)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as host:
+        assert host.stdout is not None
+        heard = json.loads(await asyncio.to_thread(host.stdout.readline))
+        os.kill(host.pid, signal.SIGKILL)
+    runtime = await runtime_of(bound("triage"), bound("reacts"))
+    with RecordDatabase(runtime._folder) as book:
+        left = [each for each in book.latest(10) if each["ended_at"] is not None]
+    assert {(each["export_kind"], each["status"], each["reason"]) for each in left} >= {
+        ("harness", "failed", "host_ended"),
+        ("hook", "failed", "host_ended"),
+    }
+    ((_, child),) = heard["done"]
+    run = await runtime.state.runs.run(child["run_id"])
+    assert (run.status, run.reason) == ("failed", "host_ended")
+    told = {each.event.subject.id: each for each in await over(runtime, 2)}
+    assert (told["run_1"].status, told["run_1"].attempt) == ("acknowledged", 2), "it was under way"
+    assert (told["run_2"].status, told["run_2"].attempt) == ("acknowledged", 1), "nobody had taken it yet"
+    assert (await runtime.state.chains.chain("ch_1")).scope == TENANT
+    await runtime.publish(TENANT, completed(3))
+    assert len(await over(runtime, 3)) == 3

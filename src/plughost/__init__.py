@@ -8,8 +8,7 @@ async with plughost.Host() as host:
 `plughost.contract` for authors of contracts, `plughost.vai` for packages and invocations.
 """
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # importing typing would take longer than all of this
 if TYPE_CHECKING:
     from plughost._version import __version__
     from plughost.contracts.ainb.client import Ainb

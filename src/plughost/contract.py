@@ -4,8 +4,7 @@ A contract is an object of the shape of `Contract`, found by the entry-point gro
 session decides what bytes mean, without any I/O; the engine does the rest.
 """
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # importing typing would take longer than all of this
 if TYPE_CHECKING:
     from plughost.conformance.axis import Axis, require
     from plughost.conformance.plugin_under_test import PluginUnderTest

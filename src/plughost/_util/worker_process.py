@@ -26,15 +26,11 @@ MAX_MEMORY = 1 << 30
 """Limit of the worker's address space in bytes."""
 _ROOT = str(Path(__file__).parents[2])
 _START = """
-import importlib, json, sys, types
+import importlib, json, sys
 sys.path[:] = json.loads(sys.argv[1])
-for name in ("plughost", "plughost.contracts", "plughost.contracts.vai.contract", "plughost.vai.invocations"):
-    package = sys.modules[name] = types.ModuleType(name)
-    package.__path__ = [sys.path[0] + "/" + name.replace(".", "/")]
 importlib.import_module(sys.argv[2]).main(int(sys.argv[3]))
 """
-"""The script of a worker. The `__init__` modules of the packages are not run: they would import all of the
-host."""
+"""The script of a worker."""
 Handler = Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes]]
 
 

@@ -4,8 +4,7 @@ async with vai.VaiRuntime("state", vai.FolderPackage("hello"), vai.FixedBindings
     outcome = await runtime.invoke(vai.Invocation(binding=binding, work=vai.ToolRequest(...)))
 """
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # importing typing would take longer than all of this
 if TYPE_CHECKING:
     from plughost.vai.bindings.binding import Binding, BindingPolicy, Scope
     from plughost.vai.bindings.bindings import Bindings, FixedBindings

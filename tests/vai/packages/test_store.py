@@ -347,7 +347,7 @@ def test_where_packages_are_kept(monkeypatch):
     assert default_root() == Path("/data/plughost/packages")
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    assert default_root() == Path("/var/lib/plughost/vai/packages")
+    assert default_root() == Path("/var/lib/plughost/packages")
 
 
 def test_folders_on_the_way_to_a_store_are_not_for_others_to_change(folder):

@@ -270,7 +270,7 @@ def _dump_no_core() -> None:
 def default_state_folder() -> Path:
     """The default folder of invocation records: in /var/lib for root, otherwise in XDG_STATE_HOME."""
     if os.geteuid() == 0 and not os.environ.get("XDG_STATE_HOME"):
-        return Path("/var/lib/plughost/vai/invocations")
+        return Path("/var/lib/plughost/invocations")
     home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local/state")
     return Path(home, "plughost", "invocations")
 

@@ -202,9 +202,9 @@ class Store:
 
 
 def default_root() -> Path:
-    """The default store: `/var/lib/plughost/vai/packages` for root, else in XDG_DATA_HOME."""
+    """The default store: `/var/lib/plughost/packages` for root, else in XDG_DATA_HOME."""
     if os.geteuid() == 0 and not os.environ.get("XDG_DATA_HOME"):
-        return Path("/var/lib/plughost/vai/packages")
+        return Path("/var/lib/plughost/packages")
     home = os.environ.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local/share")
     return Path(home, "plughost", "packages")
 

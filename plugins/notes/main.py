@@ -2,8 +2,8 @@
 """A kaged plugin that remembers notes: its methods and hooks, and what they take."""
 
 import keys
-
 import notes
+
 import wire
 from wire import Refused
 

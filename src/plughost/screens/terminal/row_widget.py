@@ -37,13 +37,16 @@ class Rows(Widget):
     def __init__(self, id: str) -> None:
         super().__init__(id=id)
         self._rows: Sequence[Row] = ()
+        self._is_painted = False
+        """Whether Textual has painted since it was last asked to. It drops what it is asked for too early."""
 
     def show(self, rows: Sequence[Row], changed: Sequence[int] | None = None) -> None:
         """Show these rows; without `changed`, all are drawn again."""
         fitting = len(rows) == self.size.height and columns(rows[0]) == self.size.width if rows else False
         known = len(rows) == len(self._rows)
         self._rows = rows
-        if changed is None or not known or not fitting:
+        if changed is None or not known or not fitting or not self._is_painted:
+            self._is_painted = False
             self.refresh()
         elif changed:
             self._draw(changed)
@@ -53,6 +56,7 @@ class Rows(Widget):
         of a frame."""
         driver = self.app._driver
         if driver is None or self.app.is_headless:
+            self._is_painted = False
             self.refresh()
             return
         left, top = self.region.offset
@@ -67,6 +71,7 @@ class Rows(Widget):
         return None if known is None or self.app.no_color else COLOR_SYSTEMS[known]
 
     def render_lines(self, crop: Region) -> list[Strip]:
+        self._is_painted = True
         return [self._strip(y, crop) for y in range(crop.y, crop.bottom)]
 
     def _strip(self, y: int, crop: Region) -> Strip:

@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,31 @@ def test_a_copy_that_a_full_disk_cut_short_is_not_run_but_made_again(tmp_path):
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, most)
         assert Path(run_dir.reachable(str(program))).read_bytes() == program.read_bytes()
+
+
+def test_a_plugin_that_leaves_while_its_host_closes_leaves_nothing(tmp_path, monkeypatch):
+    """Both remove the plugin's directory; one waits for the other."""
+    run_dir = RunDir(str(tmp_path))
+    plugin = Path(run_dir.plugin_dir("one").path)
+    (plugin / "full").mkdir()
+    removing, go_on = threading.Event(), threading.Event()
+    real = module.rmtree
+
+    def slow(path):
+        if path == str(plugin):
+            removing.set()
+            go_on.wait(10)
+        real(path)
+
+    monkeypatch.setattr(module, "rmtree", slow)
+    leaving = threading.Thread(target=run_dir.leave, args=("one",))
+    leaving.start()
+    removing.wait(10)
+    closing = threading.Thread(target=run_dir.close)
+    closing.start()
+    closing.join(0.05)
+    assert closing.is_alive(), "it waits for what is being removed"
+    go_on.set()
+    leaving.join()
+    closing.join()
+    assert not Path(run_dir.path).exists()

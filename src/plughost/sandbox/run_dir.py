@@ -39,6 +39,8 @@ class RunDir:
         self._numbers = itertools.count()
         self._thread_lock = threading.Lock()
         """Sandboxes are prepared in threads, several at once."""
+        self._removal_lock = threading.RLock()
+        """Two threads that remove the same folders would stop each other, and leave some."""
         self._pid = os.getpid()
         remove_abandoned(self.base)
         self.path, self._lock = create_locked_dir(self.base)
@@ -70,12 +72,13 @@ class RunDir:
 
     def leave(self, plugin: str) -> None:
         """Remove the directory of a plugin that has ended, if it has one, and give its user back. Blocks."""
-        with self._thread_lock:
-            plugin_dir = self._plugin_dirs.pop(plugin, None)
-        if plugin_dir is not None:
-            rmtree(plugin_dir.path)
-        with self._thread_lock:
-            self.users.give_back(plugin)
+        with self._removal_lock:
+            with self._thread_lock:
+                plugin_dir = self._plugin_dirs.pop(plugin, None)
+            if plugin_dir is not None:
+                rmtree(plugin_dir.path)
+            with self._thread_lock:
+                self.users.give_back(plugin)
 
     def reachable(self, program: str) -> str:
         """A copy of one of our programs in the run directory, for users who cannot reach the original."""
@@ -90,11 +93,14 @@ class RunDir:
 
     def close(self) -> None:
         """Remove the directory. Plugins must have ended. In a forked child it does nothing."""
-        if self._lock >= 0 and os.getpid() == self._pid:
-            rmtree(self.path)
-            os.close(self._lock)
-            self._lock = -1
-            self.users.close()
+        if os.getpid() != self._pid:
+            return
+        with self._removal_lock:
+            if self._lock >= 0:
+                rmtree(self.path)
+                os.close(self._lock)
+                self._lock = -1
+                self.users.close()
 
 
 class PluginDir:

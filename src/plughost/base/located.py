@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from plughost.base.errors import InvalidConfig
-from plughost.base.regular_file import read_regular
+from plughost.base.regular_file import read_authors, read_regular
 from plughost.base.text import visible
 
 T = TypeVar("T")
@@ -177,8 +177,18 @@ def expand(text: str, variables: Mapping[str, str], missing: Callable[[str], Non
 
 def read_text(path: Path, largest: int = LARGEST) -> str:
     """A regular file of reasonable size; what it is not is one problem."""
+    return _text(path, largest, read_regular)
+
+
+def read_authors_text(path: Path, largest: int) -> str:
+    """The same for a file that came with a plugin, in a folder given by its real path. It is not followed to
+    private files outside of that folder."""
+    return _text(path, largest, read_authors)
+
+
+def _text(path: Path, largest: int, read: Callable[[Path, int], bytes]) -> str:
     try:
-        data = read_regular(path, largest)
+        data = read(path, largest)
     except OSError as error:
         raise InvalidConfig([Problem(str(path), 0, "", error.strerror or str(error))]) from error
     return as_text(data, str(path))

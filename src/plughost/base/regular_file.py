@@ -37,3 +37,42 @@ def read_regular(
     if len(data) > largest:
         raise OSError(errno.EFBIG, f"larger than {largest} bytes")
     return data
+
+
+def read_authors(path: str | os.PathLike[str], largest: int) -> bytes:
+    """The same for a file that came with a plugin, in a folder given by its real path.
+
+    A link may lead out of the folder only to what every user of the machine can read: what is in the file is
+    given to the plugin, its variables for one.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+
+    def check(fd: int) -> None:
+        real = os.readlink(f"/proc/self/fd/{fd}") if O_PATH else os.path.realpath(path)
+        if not real.startswith(f"{folder.rstrip('/')}/") and not others_may_read(fd):
+            raise OSError(errno.EACCES, LEADS_OUT.format(real))
+
+    return read_regular(path, largest, check)
+
+
+LEADS_OUT = (
+    "it leads to {}, outside of its folder, which other users cannot read. Put the file itself here; a "
+    "plughost.toml of your own can be named with -c where it is"
+)
+
+
+def others_may_read(fd: int) -> bool:
+    """Whether another user could read this open file or folder by its path, whoever owns it."""
+    info = os.fstat(fd)
+    wanted = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(info.st_mode) else 0)
+    if info.st_mode & wanted != wanted:
+        return False
+    try:
+        real = os.readlink(f"/proc/self/fd/{fd}")
+        while (above := os.path.dirname(real)) != real:
+            if not os.lstat(above).st_mode & stat.S_IXOTH:
+                return False
+            real = above
+    except OSError:
+        return False  # without /proc, or when it was removed meanwhile: nobody knows
+    return True

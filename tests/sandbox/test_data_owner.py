@@ -21,7 +21,9 @@ from plughost.contracts.contract import DataFolder, contract
 from plughost.sandbox import data_folder
 from plughost.sandbox.temporary_folder import READABLE, temporary_folder
 from plughost.sandbox.users import User
+from plughost.services.storage import Storage
 from tests.contracts import kaged_support
+from tests.services.storing import Client
 from tests.support import ROOT, data_root
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -197,3 +199,29 @@ def test_a_folder_that_becomes_a_symlink_to_another_does_not_pass_for_it():
         binding = contract("ainb").bind(spec)
         assert binding.data is not None
         assert (binding.folder, binding.data.owner) == (str(first), str(first))
+
+
+class Owning:
+    """A plugin, as far as the storage asks."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+
+async def test_nor_while_the_first_still_uses_them(tmp_path):
+    """Hosts of one program may share a storage, and a file is open for a while after its plugin is gone."""
+
+    def client(owner: str) -> Client:
+        asking = Client(store, "vault")
+        plugins.append(Owning(owner))
+        asking.caller.belongs_to(plugins[-1])
+        return asking
+
+    plugins: list[Owning] = []
+    store = Storage(tmp_path)
+    first, second = client("/first/vault"), client("/second/vault")
+    await first.set("code", b'"the launch code"')
+    with pytest.raises(plughost.PluginError, match="belongs to the plugin in /first/vault"):
+        await second.get("code")
+    assert await client("/first/vault").get("code") == b'"the launch code"'
+    await store.close()

@@ -9,12 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import plughost
 from plughost.base.errors import InvalidConfig, InvalidSpec
 from plughost.base.names import LONGEST, wrong_name
 from plughost.base.text import escaped_json
+from plughost.cli import output
 from plughost.cli.main import COMMANDS
 from tests.cli.terminal import EVIL, obeyed, run
 from tests.support import ROOT
@@ -314,3 +316,11 @@ def test_json_is_escaped_without_another_meaning(document):
 
 def test_what_can_be_printed_stays_as_it_was():
     assert escaped_json('{"ä": "€😀"}'.encode()) == '{"ä": "€😀"}'.encode()
+
+
+def test_json_holds_names_that_are_not_text():
+    """Of a file, say: an error that names it must not end the command that shows it."""
+    error = InvalidSpec("it leads to /tmp/\udcff").report()
+    told = output.json_line({"error": error, "said": msgspec.Raw(b'{"a":1}')})
+    assert json.loads(told)["error"]["message"] == "it leads to /tmp/\\udcff"
+    assert json.loads(told)["said"] == {"a": 1}

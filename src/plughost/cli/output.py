@@ -14,10 +14,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NewType, TextIO
 
 import click
-import msgspec
 
 from plughost.base.errors import PluginError
-from plughost.base.text import escaped_json, visible
+from plughost.base.text import encoded_json, escaped_json, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +47,7 @@ def text_lines(*lines: str) -> Line:
 
 def json_line(document: Any) -> Line:
     """One JSON document on one line; a Raw one as the plugin wrote it, but for escapes."""
-    return Line(escaped_json(msgspec.json.encode(document)))
+    return Line(escaped_json(encoded_json(document)))
 
 
 # Writing

@@ -13,6 +13,7 @@ from plughost import guard
 from plughost.base.capability import Capability
 from plughost.base.errors import InvalidSpec
 from plughost.base.real_path import real_path
+from plughost.base.text import visible
 from plughost.contracts.ainb import manifest, messages, own_words
 from plughost.contracts.ainb.manifest import ABI_VERSION, Capabilities, Manifest
 from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
@@ -139,6 +140,7 @@ class AinbContract:
     def bind(self, spec: PluginSpec) -> Binding:
         options: Options = read_options(Options, spec)
         folder = _manifest_folder(spec, options)
+        _check_text(folder, spec.name)
         read = manifest.read(folder)
         told = read.manifest
         if spec.name != told.plugin.name:
@@ -195,6 +197,18 @@ def _manifest_folder(spec: PluginSpec, options: Options) -> Path:
         return Path(spec.folder)
     beside_program = os.path.join(spec.cwd or ".", os.path.dirname(spec.command[0]))
     return Path(real_path(options.folder or beside_program))
+
+
+def _check_text(folder: Path, plugin: str) -> None:
+    """It is told where its manifest is, in JSON."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise InvalidSpec(
+            f"the path of its folder, {visible(str(folder))}, is not valid UTF-8",
+            plugin=plugin,
+            hint="rename the folder, or the one around it that has that name",
+        ) from None
 
 
 def _data_folder(path: str | None, folder: Path, options: Options) -> DataFolder | None:

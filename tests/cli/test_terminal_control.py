@@ -324,3 +324,16 @@ def test_json_holds_names_that_are_not_text():
     told = output.json_line({"error": error, "said": msgspec.Raw(b'{"a":1}')})
     assert json.loads(told)["error"]["message"] == "it leads to /tmp/\\udcff"
     assert json.loads(told)["said"] == {"a": 1}
+
+
+def test_recorded_traffic_is_played_to_a_terminal_as_text_and_to_a_host_as_it_is(tmp_path):
+    origin = {"plugin": "p", "contract": "mcptest", "framing": "Lines", "generation": 1}
+    said = f'{{"result": "{EVIL}"}}\n'.encode()
+    passage = {"way": "in", "data": said.decode("latin-1")}
+    (tmp_path / "evil.traffic").write_text("\n".join(map(json.dumps, (origin, passage))))
+    seen = run("replay", "evil.traffic", cwd=tmp_path)
+    assert b"result" in seen.out
+    assert obeyed(seen.out + seen.err) == []
+    words = [sys.executable, "-m", "plughost.cli", "replay", str(tmp_path / "evil.traffic")]
+    piped = subprocess.run(words, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+    assert piped.stdout == said

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NewType, TextIO
 
 import click
@@ -72,6 +73,12 @@ def write(stream: BinaryIO, data: bytes) -> None:
         lines = data.decode(errors="backslashreplace").split("\n")
         data = text_lines(*(line.removesuffix("\r") for line in lines))
     _write(stream, data)
+
+
+def terminal() -> Callable[[bytes], None] | None:
+    """What shows a stranger's bytes where stdout is a terminal; None where a program reads it."""
+    stream = sys.stdout.buffer
+    return partial(write, stream) if stream.isatty() else None
 
 
 def print_line(*lines: str) -> None:

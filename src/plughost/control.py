@@ -23,6 +23,7 @@ from plughost.base.errors import InvalidSpec, PluginError
 from plughost.base.events import Logged
 from plughost.base.events import Subscription as EventQueue
 from plughost.base.temporary import everybodys_folder
+from plughost.base.text import encoded_json
 from plughost.contracts.contract import PluginSpec, contract, sandbox_of
 from plughost.host import Host
 
@@ -211,7 +212,7 @@ async def _request(reader: asyncio.StreamReader) -> Request:
 
 
 def _say(writer: asyncio.StreamWriter, document: Any) -> None:
-    writer.write(msgspec.json.encode(document) + b"\n")
+    writer.write(encoded_json(document) + b"\n")
 
 
 def _peer(writer: asyncio.StreamWriter) -> int:

@@ -160,6 +160,36 @@ async def test_ps_lists_plugins_by_name_whichever_was_added_first(root, tmp_path
         assert [plugin["name"] for plugin in answer["plugins"]] == ["eager", "lazy"]
 
 
+@pytest.mark.parametrize("place", ["link", "folder"])
+async def test_a_file_name_that_is_not_text_hides_no_other_plugin(tmp_path, mark, place):
+    """A plugin chooses the names in its folder, and its folder may have any."""
+    name = os.fsdecode(b"\xff")
+    bad, good = tmp_path / (name if place == "folder" else "bad"), tmp_path / "good"
+    for each in (bad, good):
+        each.mkdir()
+        (each / "main.py").write_text("import sys\nsys.stdin.read()\n")
+        (each / "plughost.toml").write_text(
+            f'[plugins.{"good" if each is good else "bad"}]\ncontract = "mcptest"\n'
+            f'command = [{json.dumps(sys.executable)}, "main.py", "{mark}"]\n'
+        )
+    if place == "link":  # what is told of it is where it leads
+        (tmp_path / name).touch(0o700)
+        (bad / "run").symlink_to(tmp_path / name)
+        (bad / "plughost.toml").write_text(
+            '[plugins.bad]\ncontract = "mcptest"\ncommand = ["./run"]\nsandbox = "strict"\n'
+        )
+    sockets = tmp_path / "sockets"
+    async with running(None, sockets, good, bad) as (process, _):
+        ran = await asyncio.to_thread(plughost, "ps", "--json", "--socket-dir", sockets)
+        assert ran.returncode == 0, ran.stderr
+        listed = json.loads(ran.stdout)["hosts"][0]["plugins"]
+        assert [plugin["name"] for plugin in listed] == ["bad", "good"]
+        assert "\\udcff" in str(listed)
+        ran = await asyncio.to_thread(plughost, "stop", "good", "--socket-dir", sockets)
+        assert ran.returncode == 0, ran.stderr
+        assert process.poll() is None
+
+
 async def test_logs_are_shown_and_followed(root, tmp_path, mark):
     program = root / "eager/eager"
     program.write_text(

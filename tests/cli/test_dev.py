@@ -20,6 +20,7 @@ from plughost.cli.building import Build
 from plughost.cli.screen import Screen
 from plughost.cli.wires import Wires
 from plughost.runtime.tap import Origin
+from plughost.sandbox.removal import remove
 from tests.support import PYTHON, ROOT, all_gone
 
 DEV = [sys.executable, "-m", "plughost.cli", "dev"]
@@ -312,6 +313,7 @@ def test_what_counts_as_a_change(tmp_path):
 
     (tmp_path / "deep").mkdir()
     (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "itself").symlink_to("itself")
     assert changes(lambda: (tmp_path / "deep/a").write_text("1")) == ["deep/a"]
     assert changes(lambda: (tmp_path / "deep/a").chmod(0o700)) == ["deep/a"]
     assert changes(lambda: (tmp_path / "deep/a").rename(tmp_path / "b")) == ["b", "deep/a"]
@@ -327,6 +329,25 @@ def test_only_so_many_files_are_looked_at(tmp_path, monkeypatch):
     for n in range(5):
         (tmp_path / str(n)).touch()
     assert list(watch.look(tmp_path)) == ["0", "1", "2"]
+
+
+def test_folders_may_lie_in_each_other_however_deep_and_are_counted_too(tmp_path, monkeypatch):
+    (tmp_path / "z").touch()
+    here = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    for _ in range(1500):  # deeper than Python recurses
+        os.mkdir("d", dir_fd=here)
+        here, above = os.open("d", os.O_RDONLY | os.O_DIRECTORY, dir_fd=here), here
+        os.close(above)
+    os.close(here)
+    try:
+        assert list(watch.look(tmp_path)) == ["z"]
+    finally:
+        remove(str(tmp_path / "d"))
+    monkeypatch.setattr(watch, "MOST", 3)
+    for n in range(5):
+        (tmp_path / f"{n}").mkdir()
+        (tmp_path / f"{n}/file").touch()
+    assert list(watch.look(tmp_path)) == ["z", "0/file", "1/file"]
 
 
 def test_which_files_are_the_builds_own(tmp_path):

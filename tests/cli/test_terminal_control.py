@@ -9,12 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import plughost
 from plughost.base.errors import InvalidConfig, InvalidSpec
 from plughost.base.names import LONGEST, wrong_name
 from plughost.base.text import escaped_json
+from plughost.cli import output
 from plughost.cli.main import COMMANDS
 from tests.cli.terminal import EVIL, obeyed, run
 from tests.support import ROOT
@@ -314,3 +316,24 @@ def test_json_is_escaped_without_another_meaning(document):
 
 def test_what_can_be_printed_stays_as_it_was():
     assert escaped_json('{"ä": "€😀"}'.encode()) == '{"ä": "€😀"}'.encode()
+
+
+def test_json_holds_names_that_are_not_text():
+    """Of a file, say: an error that names it must not end the command that shows it."""
+    error = InvalidSpec("it leads to /tmp/\udcff").report()
+    told = output.json_line({"error": error, "said": msgspec.Raw(b'{"a":1}')})
+    assert json.loads(told)["error"]["message"] == "it leads to /tmp/\\udcff"
+    assert json.loads(told)["said"] == {"a": 1}
+
+
+def test_recorded_traffic_is_played_to_a_terminal_as_text_and_to_a_host_as_it_is(tmp_path):
+    origin = {"plugin": "p", "contract": "mcptest", "framing": "Lines", "generation": 1}
+    said = f'{{"result": "{EVIL}"}}\n'.encode()
+    passage = {"way": "in", "data": said.decode("latin-1")}
+    (tmp_path / "evil.traffic").write_text("\n".join(map(json.dumps, (origin, passage))))
+    seen = run("replay", "evil.traffic", cwd=tmp_path)
+    assert b"result" in seen.out
+    assert obeyed(seen.out + seen.err) == []
+    words = [sys.executable, "-m", "plughost.cli", "replay", str(tmp_path / "evil.traffic")]
+    piped = subprocess.run(words, capture_output=True, check=False, stdin=subprocess.DEVNULL)
+    assert piped.stdout == said

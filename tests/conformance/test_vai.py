@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from plughost.conformance.subject import Sample
 from plughost.conformance.suite import Report, examine
 from plughost.conformance.vai import AXES
 from plughost.conformance.vai.examples import example, marked
+from plughost.conformance.vai.requests import schema_of
 from tests.conformance.support import CANARIES, failed
 from tests.support import ROOT, unconfined
 
@@ -145,3 +147,12 @@ def test_a_mark_is_in_every_text_that_may_have_one():
 )
 def test_an_example_fits_a_plain_schema(schema, value):
     assert example(schema) == value
+
+
+def test_a_schema_that_no_host_takes_for_its_size_is_not_read_on_trial_either(tmp_path):
+    (tmp_path / "small.json").write_text("{}")
+    with (tmp_path / "large.json").open("wb") as file:
+        file.truncate(1 << 40)  # of holes; what reads it whole has no memory left
+    subject = SimpleNamespace(spec=SimpleNamespace(cwd=str(tmp_path)))
+    assert schema_of(subject, "small.json") == {}
+    assert schema_of(subject, "large.json") is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import msgspec
@@ -224,3 +225,12 @@ def test_a_granted_log_folder_that_its_process_cannot_open_in_a_sandbox_is_linte
     allowed = allowance.powers({"read": ["~/.claude"]}, str(tmp_path))
     assert lints(sandbox="strict", allow=allowed) == ()
     assert not any("read_claude_logs" in lint for lint in lints(sandbox="none"))
+
+
+def test_a_folder_whose_path_is_not_text_is_refused_before_anything_runs(tmp_path):
+    """Its path is told to the plugin, in JSON."""
+    place = tmp_path / os.fsdecode(b"\xff")
+    place.mkdir()
+    found = config.of_folder(folder(place, "p"))
+    with pytest.raises(plughost.InvalidSpec, match="is not valid UTF-8"):
+        CONTRACT.bind(found)

@@ -208,6 +208,10 @@ MUTANTS = [
     Mutant("broken-answers-leave-callers-waiting", "runtime/peer.py", "if pending is not None and (noise.final or pending.deadline == FOREVER):", "if False:", "tests/contracts/test_ainb_wire.py"),
     Mutant("broken-answers-fail-everybody", "runtime/peer.py", "if pending is not None and (noise.final or pending.deadline == FOREVER):", "if pending is not None:", "tests/contracts/test_ainb_wire.py"),
     Mutant("anybodys-data-folder-is-taken", "sandbox/data_folder.py", "if not _is_own(about.st_uid) or about.st_mode & 0o077:", "if False:", "tests/sandbox/test_ainb_confined.py"),
+    Mutant("a-manifest-is-read-through-a-link-to-a-private-file", "base/regular_file.py", "and not others_may_read(fd):", "and False:", "tests/test_authors_files.py"),
+    Mutant("a-terminal-is-opened-as-a-manifest", "base/regular_file.py", "if not stat.S_ISREG(os.fstat(looked).st_mode):", "if False:", "tests/test_authors_files.py"),
+    Mutant("ainb-data-by-where-a-symlink-leads", "contracts/ainb/__init__.py", "return Path(spec.folder)", "return Path(spec.folder).resolve()", "tests/sandbox/test_data_owner.py"),
+    Mutant("an-open-storage-is-its-namesakes-too", "services/storage.py", "name, owner = caller.name, _owner(caller)", "name, owner = caller.name, None", "tests/sandbox/test_data_owner.py"),
     Mutant("files-that-others-may-write-are-public", "guard/public_files.py", "    return info.st_uid == 0 and not info.st_mode & others", "    return info.st_uid == 0", "tests/sandbox/test_trust.py"),
     Mutant("confined-without-a-word", "runtime/launch.py", 'if launch.confine != "-" and b"confined" not in self._lines():', "if False:", "tests/sandbox/test_inner.py tests/sandbox/test_through_bubblewrap.py"),
     # Calls that say something, and calls that are told to stop
@@ -285,7 +289,7 @@ MUTANTS = [
     Mutant("unseen-screens-are-drawn", "terminal/app.py", "        self._look_away()\n        self._chosen", "        self._chosen", "tests/terminal/test_app.py"),
     # The way out to a terminal, names, and shortages
     Mutant("a-terminal-obeys-text", "cli/output.py", 'return Line("\\n".join(map(visible, lines))', 'return Line("\\n".join(lines)', TERMINAL),
-    Mutant("json-reaches-a-terminal-as-it-is", "cli/output.py", "return Line(escaped_json(msgspec.json.encode(document)))", "return Line(msgspec.json.encode(document))", TERMINAL),
+    Mutant("json-reaches-a-terminal-as-it-is", "cli/output.py", "return Line(escaped_json(encoded_json(document)))", "return Line(encoded_json(document))", TERMINAL),
     Mutant("tracebacks-are-written-as-they-are", "cli/output.py", 'self.guarded.write("\\n".join(map(visible, text.split("\\n"))))', "self.guarded.write(text)", TERMINAL),
     Mutant("what-begins-like-a-name-is-one", "base/names.py", "_NAME.fullmatch(name)", "_NAME.match(name)", TERMINAL),
     Mutant("one-plugins-full-disk-ends-its-host", "sandbox/keeper.py", '        with as_launch_failure("cannot prepare it", spec.name):\n', "        if True:\n", PREPARATION),

@@ -17,10 +17,13 @@ import plughost
 from plughost import config
 from plughost.base import data_owner
 from plughost.cli.main import plughost as cli
-from plughost.contracts.contract import DataFolder
+from plughost.contracts.contract import DataFolder, contract
 from plughost.sandbox import data_folder
+from plughost.sandbox.temporary_folder import READABLE, temporary_folder
 from plughost.sandbox.users import User
+from plughost.services.storage import Storage
 from tests.contracts import kaged_support
+from tests.services.storing import Client
 from tests.support import ROOT, data_root
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -176,3 +179,49 @@ def test_a_record_is_never_read_through_a_symlink(tmp_path):
     Path(data_owner.record_of(path)).symlink_to("/etc/hostname")
     with pytest.raises(OSError, match="symbolic links"):
         data_owner.claim(path, "/x")
+
+
+def test_a_folder_that_becomes_a_symlink_to_another_does_not_pass_for_it():
+    """An ainb plugin's folder, replaced after it was found and put back before the plugin is confined."""
+    with temporary_folder("plughost-test-", READABLE) as place:
+        first, second = (Path(place, where, "echo-ainb") for where in ("first", "second"))
+        for folder in (first, second):
+            shutil.copytree(ROOT / "plugins/echo-ainb", folder)
+            for each in (folder.parent, folder, *folder.iterdir()):
+                each.chmod(0o755)  # a plugin that everybody may read, as most are
+            manifest = folder / "manifest.toml"
+            manifest.write_text(
+                manifest.read_text().replace("event_bus", "write_plugin_data = true\nevent_bus")
+            )
+        spec = config.of_folder(first)
+        first.rename(first.with_name("kept"))
+        first.symlink_to(second)
+        binding = contract("ainb").bind(spec)
+        assert binding.data is not None
+        assert (binding.folder, binding.data.owner) == (str(first), str(first))
+
+
+class Owning:
+    """A plugin, as far as the storage asks."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+
+async def test_nor_while_the_first_still_uses_them(tmp_path):
+    """Hosts of one program may share a storage, and a file is open for a while after its plugin is gone."""
+
+    def client(owner: str) -> Client:
+        asking = Client(store, "vault")
+        plugins.append(Owning(owner))
+        asking.caller.belongs_to(plugins[-1])
+        return asking
+
+    plugins: list[Owning] = []
+    store = Storage(tmp_path)
+    first, second = client("/first/vault"), client("/second/vault")
+    await first.set("code", b'"the launch code"')
+    with pytest.raises(plughost.PluginError, match="belongs to the plugin in /first/vault"):
+        await second.get("code")
+    assert await client("/first/vault").get("code") == b'"the launch code"'
+    await store.close()

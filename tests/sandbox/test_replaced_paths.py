@@ -133,7 +133,11 @@ def test_a_symlink_that_goes_while_it_is_followed_is_a_problem_of_the_file(plug,
     (plug / "link").symlink_to("sub")
     write(plug, 'cwd = "link"')
 
+    readlink = os.readlink
+
     def replaced(path, **named):
+        if os.fspath(path).startswith("/proc/"):  # where an open file lies
+            return readlink(path)
         raise OSError(errno.EINVAL, "Invalid argument", path)
 
     monkeypatch.setattr(os, "readlink", replaced)

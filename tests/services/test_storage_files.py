@@ -59,7 +59,7 @@ async def test_it_is_durable_the_way_it_says(client):
     with sqlite3.connect(file(client.store)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     connection.close()
-    held = client.store._shelves["notes"]._database._connection
+    held = client.store._shelves["notes", None]._database._connection
     assert held.execute("PRAGMA synchronous").fetchone() == (2,)
 
 
@@ -77,7 +77,7 @@ async def test_a_damaged_file_is_named_and_kept_and_others_go_on(store, client):
     await client.set("a", b"1")
     client.caller.end()
     await Client(store, "other").set("a", b"1")
-    await until(lambda: "notes" not in store._shelves)
+    await until(lambda: ("notes", None) not in store._shelves)
     whole = file(store).read_bytes()
     damaged = b"no database " * 1000
     file(store).write_bytes(damaged)
@@ -155,7 +155,7 @@ async def test_a_file_that_was_never_finished_is_taken(store, client):
 
 async def test_a_file_that_another_program_locks_is_waited_for_and_then_told(store, client, monkeypatch):
     await client.set("a", b"1")
-    client.store._shelves["notes"]._database._connection.execute("PRAGMA busy_timeout = 50")
+    client.store._shelves["notes", None]._database._connection.execute("PRAGMA busy_timeout = 50")
     other = sqlite3.connect(file(store), isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     waits = counted(monkeypatch)

@@ -6,11 +6,8 @@ own, so that one mistake does not hide the next, and the place of every key is f
 
 from __future__ import annotations
 
-import errno
 import functools
-import os
 import re
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
@@ -19,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from plughost.base.errors import InvalidConfig
+from plughost.base.regular_file import read_authors, read_regular
 from plughost.base.text import visible
 
 T = TypeVar("T")
@@ -179,8 +177,18 @@ def expand(text: str, variables: Mapping[str, str], missing: Callable[[str], Non
 
 def read_text(path: Path, largest: int = LARGEST) -> str:
     """A regular file of reasonable size; what it is not is one problem."""
+    return _text(path, largest, read_regular)
+
+
+def read_authors_text(path: Path, largest: int) -> str:
+    """The same for a file that came with a plugin, in a folder given by its real path. It is not followed to
+    private files outside of that folder."""
+    return _text(path, largest, read_authors)
+
+
+def _text(path: Path, largest: int, read: Callable[[Path, int], bytes]) -> str:
     try:
-        data = _read(path, largest)
+        data = read(path, largest)
     except OSError as error:
         raise InvalidConfig([Problem(str(path), 0, "", error.strerror or str(error))]) from error
     return as_text(data, str(path))
@@ -192,18 +200,6 @@ def as_text(data: bytes, name: str) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise InvalidConfig([Problem(name, 0, "", "not valid UTF-8")]) from error
-
-
-def _read(path: Path, largest: int) -> bytes:
-    """Only a regular file: a FIFO would be waited for."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        text = file.read(largest + 1)
-    if len(text) > largest:
-        raise OSError(errno.EFBIG, f"larger than {largest} bytes")
-    return text
 
 
 def _kind_of(value: Any) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plughost.base.errors import InvalidConfig
-from plughost.base.located import INTEGERS, Document, Field, Problem, read_text
+from plughost.base.located import INTEGERS, Document, Field, Problem, read_authors_text, read_text
 
 MOST_KEY_PARTS = 32
 """Parts of a dotted key, as in `a.b.c = 1` or `[a.b.c]`. The parser's time grows with their square."""
@@ -27,8 +27,9 @@ def load_toml(path: Path, name: str | None = None) -> Document:
 
 
 def load_authors_toml(path: Path, name: str | None = None) -> Document:
-    """The same for a file that came with a plugin: it has bounds within which it is read quickly."""
-    return parse_authors_toml(read_text(path, LARGEST_OF_AUTHORS), name or str(path))
+    """The same for a file that came with a plugin, in a folder given by its real path: it has bounds within
+    which it is read quickly, and does not lead to private files elsewhere."""
+    return parse_authors_toml(read_authors_text(path, LARGEST_OF_AUTHORS), name or str(path))
 
 
 def parse_authors_toml(text: str, name: str) -> Document:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from plughost.base.errors import InvalidConfig
-from plughost.base.located import INTEGERS, Document, Field, Problem, read_text
+from plughost.base.located import INTEGERS, Document, Field, Problem, read_authors_text
 
 LARGEST = 64 << 10
 DEEPEST = 64
@@ -27,10 +27,11 @@ _PLAIN = ("int", "float", "bool", "null")
 
 
 def load_yaml(path: Path) -> Document:
-    """Read a YAML file; one that cannot be read or parsed is one located problem."""
+    """Read a YAML file that came with a plugin, in a folder given by its real path; one that cannot be read
+    or parsed is one located problem."""
     import yaml
 
-    text = read_text(path, LARGEST)
+    text = read_authors_text(path, LARGEST)
     reader = _Reader()
     try:
         data = reader.document(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+from typing import Any
 
 import msgspec
 
@@ -63,6 +64,33 @@ def visible(text: str) -> str:
     """Text on one line with nothing in it that a terminal obeys: controls, directions and whatever else is
     not printable are shown as escapes."""
     return text if text.isprintable() else "".join(map(_visible, text))
+
+
+def encoded_json(document: Any) -> bytes:
+    """A document as JSON, whatever is in it. The name of a file need not be valid UTF-8, and a plugin chooses
+    the names in its folder: what JSON cannot hold of them is shown as escapes."""
+    try:
+        return msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_encodable(msgspec.to_builtins(document, enc_hook=_decoded)))
+
+
+def _decoded(raw: Any) -> Any:
+    """What a plugin said, beside a name that cannot be encoded."""
+    try:
+        return json.loads(bytes(raw))
+    except (TypeError, ValueError, RecursionError):
+        return "cannot be shown"
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, dict):
+        return {_encodable(name): _encodable(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encodable(each) for each in value]
+    return value
 
 
 def escaped_json(document: bytes) -> bytes:

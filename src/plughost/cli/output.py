@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NewType, TextIO
 
 import click
-import msgspec
 
 from plughost.base.errors import PluginError
-from plughost.base.text import escaped_json, visible
+from plughost.base.text import encoded_json, escaped_json, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +48,7 @@ def text_lines(*lines: str) -> Line:
 
 def json_line(document: Any) -> Line:
     """One JSON document on one line; a Raw one as the plugin wrote it, but for escapes."""
-    return Line(escaped_json(msgspec.json.encode(document)))
+    return Line(escaped_json(encoded_json(document)))
 
 
 # Writing
@@ -73,6 +73,12 @@ def write(stream: BinaryIO, data: bytes) -> None:
         lines = data.decode(errors="backslashreplace").split("\n")
         data = text_lines(*(line.removesuffix("\r") for line in lines))
     _write(stream, data)
+
+
+def terminal() -> Callable[[bytes], None] | None:
+    """What shows a stranger's bytes where stdout is a terminal; None where a program reads it."""
+    stream = sys.stdout.buffer
+    return partial(write, stream) if stream.isatty() else None
 
 
 def print_line(*lines: str) -> None:

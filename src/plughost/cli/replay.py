@@ -52,7 +52,7 @@ def replay(
     elif words or target.bare:
         raise click.UsageError("as a fake plugin it takes no plugin: --as-host plays the host of one")
     else:
-        problem = play_plugin(recorded)
+        problem = play_plugin(recorded, shown=output.terminal())
     if problem:
         output.say(problem)
         sys.exit(1)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 MOST = 10_000
-"""Files that are looked at; a plugin's folder that holds more is not all source."""
+"""Files that are looked at, and folders; a plugin's folder that holds more is not all source."""
 IGNORED = ("__pycache__", "node_modules", "target", "*.pyc", "*.swp", "*.tmp", "*~", "*.log", ".*")
 
 Look = dict[str, tuple[int, int, int, int]]
@@ -30,17 +30,20 @@ def look(folder: Path, ignored: Collection[str] = ()) -> Look:
 
 
 def _files(folder: str, ignored: Collection[str]) -> Iterator[str]:
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
-        if any(fnmatch.fnmatch(entry.name, pattern) for pattern in ignored):
+    """One folder after the other, however deep they lie in each other, and not any number of them."""
+    waiting = [folder]
+    for _ in range(MOST):
+        if not waiting:
+            return
+        try:
+            entries = sorted(os.scandir(waiting.pop()), key=lambda entry: entry.name)
+        except OSError:
             continue
-        if entry.is_dir(follow_symlinks=False):
-            yield from _files(entry.path, ignored)
-        elif entry.is_file():
-            yield entry.path
+        wanted = [entry for entry in entries if not any(fnmatch.fnmatch(entry.name, one) for one in ignored)]
+        inside = {entry.path: entry.is_dir(follow_symlinks=False) for entry in wanted}
+        waiting += reversed([path for path, is_folder in inside.items() if is_folder])
+        # A symlink that leads to itself is no file, and no error.
+        yield from (path for path, is_folder in inside.items() if not is_folder and os.path.isfile(path))
 
 
 def changed(before: Look, after: Look) -> list[str]:

@@ -10,6 +10,10 @@ from __future__ import annotations
 import os
 import stat
 
+from plughost.base.regular_file import others_may_read
+
+__all__ = ["is_file", "is_public", "is_public_folder", "others_may_read"]
+
 SYSTEM = "/usr/"
 """Below it a public folder holds public files: what is not public there is not this user's either."""
 
@@ -41,23 +45,6 @@ def is_file(real: str) -> bool:
         return stat.S_ISREG(os.lstat(real).st_mode)
     except OSError:
         return False
-
-
-def others_may_read(fd: int) -> bool:
-    """Whether another user could read this open file or folder by its path, whoever owns it."""
-    info = os.fstat(fd)
-    wanted = stat.S_IROTH | (stat.S_IXOTH if stat.S_ISDIR(info.st_mode) else 0)
-    if info.st_mode & wanted != wanted:
-        return False
-    try:
-        real = os.readlink(f"/proc/self/fd/{fd}")
-        while (above := os.path.dirname(real)) != real:
-            if not os.lstat(above).st_mode & stat.S_IXOTH:
-                return False
-            real = above
-    except OSError:
-        return False  # without /proc, or when it was removed meanwhile: nobody knows
-    return True
 
 
 def _public_way(folder: str) -> bool:

@@ -32,6 +32,7 @@ class Shelf:
 
     def __init__(self, name: str, path: str, quota: int, owner: str | None) -> None:
         self.name = name
+        self.owner = owner
         self.waiting: deque[Asked] = deque()
         self.callers: set[Caller] = set()
         """Processes that have used it and live; after the last its file is closed."""
@@ -39,7 +40,6 @@ class Shelf:
         """A thread has it in hand."""
         self._path = path
         self._quota = quota
-        self._owner = owner
         self._database: Database | None = None
         self._trouble = ""
         """That the operator was told of last."""
@@ -59,7 +59,7 @@ class Shelf:
         if self._database is None:
             from plughost.services.database import Database
 
-            self._database = Database(self._path, self._quota, self._owner)
+            self._database = Database(self._path, self._quota, self.owner)
         return self._database.run(requests)
 
     def close(self) -> None:

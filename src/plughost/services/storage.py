@@ -88,7 +88,8 @@ class Storage:
         self._quota = quota
         # Threads of its own: a slow disk must not use up those of the program.
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="plughost-storage")
-        self._shelves: dict[str, Shelf] = {}
+        self._shelves: dict[tuple[str, str | None], Shelf] = {}
+        """By name and owner: a file that is open for one plugin is not open for another one of its name."""
         self._ready: dict[Shelf, None] = {}
         """Those that want a turn, the first first."""
         self._open: dict[Shelf, None] = {}
@@ -130,10 +131,10 @@ class Storage:
     async def _ask(self, caller: Caller, request: Request) -> Any:
         if self._closed:
             raise Stopped("the host has closed its storage")
-        name = caller.name
-        shelf = self._shelves.get(name)
+        name, owner = caller.name, _owner(caller)
+        shelf = self._shelves.get((name, owner))
         if shelf is None:
-            shelf = self._shelves[name] = Shelf(name, self.file_of(name), self._quota, _owner(caller))
+            shelf = self._shelves[name, owner] = Shelf(name, self.file_of(name), self._quota, owner)
         if len(shelf.waiting) >= MOST_WAITING:
             raise Overloaded(f"{len(shelf.waiting)} requests to its storage wait already")
         asked = Asked(request, caller, asyncio.get_running_loop().create_future())
@@ -155,7 +156,7 @@ class Storage:
                 self._soon_give_turns()
             self._ready[shelf] = None
         elif not shelf.held and not shelf.callers:
-            self._shelves.pop(shelf.name, None)
+            self._shelves.pop((shelf.name, shelf.owner), None)
         if self._closed and not self._shelves:
             self._emptied.set()
 

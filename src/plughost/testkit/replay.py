@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from plughost import config
@@ -19,13 +20,23 @@ PATIENCE = 10.0
 """For a plugin to say what it said then, and as long again to end."""
 
 
-def play_plugin(traffic: Traffic, receive: int = 0, send: int = 1) -> str | None:
-    """Why it could not go on; None when the host has ended it."""
+def play_plugin(
+    traffic: Traffic,
+    receive: int = 0,
+    send: int = 1,
+    *,
+    shown: Callable[[bytes], object] | None = None,
+) -> str | None:
+    """Why it could not go on; None when the host has ended it. `shown` takes what it says instead of `send`,
+    where that is not for a host but for somebody's eyes."""
     player = Player(traffic, "in")
     data = b""
     try:
         while True:
             said = player.hear(data)
+            if shown is not None:
+                shown(said)
+                said = b""
             while said:
                 said = said[os.write(send, said) :]
             data = os.read(receive, CHUNK)

@@ -10,10 +10,12 @@ from typing import Any
 import msgspec
 
 from plughost.base import json_schema
+from plughost.base.regular_file import read_authors
 from plughost.conformance.subject import Subject
 from plughost.conformance.vai.examples import example, marked
 from plughost.contracts.vai.manifest import Export, Manifest
 from plughost.contracts.vai.messages import OPS
+from plughost.invocations.schemas import LARGEST
 
 Body = dict[str, Any]
 TENANT = "conformance"
@@ -29,11 +31,11 @@ def folder_of(subject: Subject) -> Path:
 
 
 def schema_of(subject: Subject, path: str | None) -> Any:
-    """A schema file of its package; None when there is none, or when it is no JSON."""
+    """A schema file of its package; None when there is none, or when a host would not take it."""
     if path is None:
         return None
     try:
-        return msgspec.json.decode((folder_of(subject) / path).read_bytes())
+        return msgspec.json.decode(read_authors(folder_of(subject) / path, LARGEST))
     except (OSError, ValueError, RecursionError):
         return None
 

@@ -13,6 +13,7 @@ from plughost import guard
 from plughost.base.capability import Capability
 from plughost.base.errors import InvalidSpec
 from plughost.base.real_path import real_path
+from plughost.base.text import visible
 from plughost.contracts.ainb import manifest, messages, own_words
 from plughost.contracts.ainb.manifest import ABI_VERSION, Capabilities, Manifest
 from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
@@ -139,6 +140,7 @@ class AinbContract:
     def bind(self, spec: PluginSpec) -> Binding:
         options: Options = read_options(Options, spec)
         folder = _manifest_folder(spec, options)
+        _check_text(folder, spec.name)
         read = manifest.read(folder)
         told = read.manifest
         if spec.name != told.plugin.name:
@@ -154,7 +156,7 @@ class AinbContract:
         data = os.path.join(os.path.expanduser(data_root), told.plugin.name)
         settings = Settings(
             told,
-            str(folder.resolve() / manifest.FILE),
+            str(folder / manifest.FILE),
             names,
             data if "write_plugin_data" in names else None,
         )
@@ -171,7 +173,7 @@ class AinbContract:
             offers={kind: tuple(getattr(told.provides, kind)) for kind in told.provides.__struct_fields__},
             lints=(*map(str, read.lints), *withheld, *_unenforced(names, spec, sandbox_of(spec, self))),
             data=_data_folder(settings.data_folder, folder, options),
-            folder=str(folder.resolve()),
+            folder=str(folder),
             granting={"item": "{name}={path}"},
             own=Powers(
                 write=() if settings.data_folder is None else (settings.data_folder,),
@@ -186,15 +188,33 @@ class AinbContract:
 
 
 def _manifest_folder(spec: PluginSpec, options: Options) -> Path:
-    """A plugin that was found by its folder has its manifest there; else the operator's words tell where."""
+    """A plugin that was found by its folder has its manifest there; else the operator's words tell where.
+
+    A real path, found out once: it tells whose data the plugin gets, and a folder that was found does not
+    become another one by a symlink that is put in its place.
+    """
+    if spec.folder is not None:
+        return Path(spec.folder)
     beside_program = os.path.join(spec.cwd or ".", os.path.dirname(spec.command[0]))
-    return Path(spec.folder or options.folder or beside_program)
+    return Path(real_path(options.folder or beside_program))
+
+
+def _check_text(folder: Path, plugin: str) -> None:
+    """It is told where its manifest is, in JSON."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise InvalidSpec(
+            f"the path of its folder, {visible(str(folder))}, is not valid UTF-8",
+            plugin=plugin,
+            hint="rename the folder, or the one around it that has that name",
+        ) from None
 
 
 def _data_folder(path: str | None, folder: Path, options: Options) -> DataFolder | None:
     if path is None:
         return None
-    return DataFolder(path, owner=str(folder.resolve()), make_parents=options.data_root is None)
+    return DataFolder(path, owner=str(folder), make_parents=options.data_root is None)
 
 
 def _policy(told: Manifest, options: Options, topics: tuple[str, ...]) -> Policy:

@@ -82,7 +82,7 @@ class Read(msgspec.Struct, frozen=True):
 
 
 def read(folder: Path) -> Read:
-    """The manifest of a plugin's folder; InvalidConfig with all that is wrong with it."""
+    """The manifest of a plugin's folder, a real path; InvalidConfig with all that is wrong with it."""
     document = load_authors_toml(folder / FILE)
     lints = document.set_aside_unknown(Manifest, document.data)
     manifest = document.read(Manifest, (), document.data)
@@ -96,7 +96,7 @@ def read(folder: Path) -> Read:
             )
         if len(manifest.subscribes.snapshots) > MOST_TOPICS:
             document.problem(("subscribes", "snapshots"), f"expected at most {MOST_TOPICS} topics")
-        here = folder.resolve().name
+        here = folder.name
         if manifest.plugin.name == here and not (folder / here).is_file():
             document.problem(("plugin", "name"), f"there is no program {manifest.plugin.name!r} in {folder}")
     document.check()
@@ -106,7 +106,7 @@ def read(folder: Path) -> Read:
 
 def _check_about(document: Document, about: dict[str, Any], folder: Path) -> None:
     name, version, abi = about.get("name"), about.get("version"), about.get("abi_version")
-    here = folder.resolve().name
+    here = folder.name
     if name == RESERVED:
         document.problem(("plugin", "name"), f"{RESERVED!r} is reserved")
     elif isinstance(name, str) and name != here:

@@ -7,8 +7,9 @@ from typing import Annotated, Literal, get_args
 
 import msgspec
 
-from plughost.base.located import as_text, read_text
+from plughost.base.located import as_text, read_authors_text
 from plughost.base.located_toml import LARGEST_OF_AUTHORS, parse_authors_toml
+from plughost.base.real_path import real_path
 from plughost.contracts.vai import rules
 from plughost.contracts.vai.rules import Holds
 
@@ -135,7 +136,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 def read(path: Path, holds: Holds | None = None) -> Manifest:
     """The manifest of a package's folder, or that file itself; InvalidConfig with all that is wrong."""
     file = path / FILE if path.is_dir() else path
-    return _checked(read_text(file, LARGEST), str(file), holds)
+    real = Path(real_path(file.parent)) / file.name
+    return _checked(read_authors_text(real, LARGEST), str(file), holds)
 
 
 def parse(text: bytes, name: str = FILE, holds: Holds | None = None) -> Manifest:

@@ -20,6 +20,7 @@ import pytest
 import plughost
 from plughost.base.clock import LoopClock
 from plughost.base.schema_cost import LARGEST_AT_ONCE
+from plughost.invocations import schemas
 from plughost.invocations.chains import Chain
 from plughost.invocations.checks import WORKER
 from plughost.invocations.record import Ended, Said
@@ -140,6 +141,53 @@ async def test_many_wrong_items_are_told_by_a_worker(bench, ground) -> None:
     assert 'the value is not of type "integer"' in outcome.message
     assert lab.invoker.checks.pool.jobs == 1
     assert gaps.worst < 0.2
+
+
+@pytest.mark.parametrize("inner", [{"const": "x" * 60_000}, {"enum": [10**4000]}])
+async def test_wrong_items_are_told_by_a_worker_where_the_schema_has_long_words(bench, ground, inner) -> None:
+    """Each problem repeats what its keyword says."""
+    set_schema(ground, "output", {"properties": {"text": {"items": inner}}})
+    lab = bench()
+    async with heartbeat() as gaps:
+        outcome = await lab.tool(do="repeat", text="", times=900, as_list=True)
+    assert (outcome.status, outcome.reason) == ("failed", "invalid_output")
+    assert lab.invoker.checks.pool.jobs == 1
+    assert gaps.worst < 0.3
+
+
+async def test_the_schemas_of_an_export_are_compiled_one_by_one(bench, ground, monkeypatch) -> None:
+    """Each may take some 20 ms: others have their turn in between."""
+    turns, compiled = 0, list[int]()
+    original = schemas._made
+
+    def noted(path: str, text: bytes) -> schemas.Schema:
+        compiled.append(turns)
+        return original(path, text)
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(schemas, "_made", noted)
+    for kind in ("input", "output"):
+        set_schema(ground, kind, {"type": "object"})
+    lab = bench()
+    task = asyncio.create_task(others())
+    assert (await lab.tool(do="echo")).ok
+    task.cancel()
+    assert len(compiled) == len(set(compiled)) >= 2
+
+
+async def test_unique_items_with_large_integers_are_checked_by_a_worker(bench, ground) -> None:
+    """They are compared each with each."""
+    set_schema(ground, "input", {"properties": {"numbers": {"uniqueItems": True}}})
+    lab = bench()
+    assert (await lab.tool(do="echo", numbers=[2**64 + n for n in range(10)])).ok
+    assert lab.invoker.checks.pool.jobs == 0
+    assert (await lab.tool(do="echo", numbers=[2**64 + n for n in range(2000)])).ok
+    assert lab.invoker.checks.pool.jobs == 1
 
 
 async def test_a_schema_that_cannot_be_used_is_told_when_it_is_used(bench, ground) -> None:

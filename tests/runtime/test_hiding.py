@@ -48,6 +48,7 @@ SPELLINGS = {
         each.upper() if number % 3 else each for number, each in enumerate(secret.encode().hex())
     ),
     "repr": lambda secret: ascii(secret)[1:-1],
+    "repr of bytes": lambda secret: repr(secret.encode())[2:-1],
     "Basic, user": lambda secret: "Basic " + base64.b64encode(f"user:{secret}".encode()).decode(),
     "Basic, me": lambda secret: "Basic " + base64.b64encode(f"me:{secret}".encode()).decode(),
     "Basic, joe": lambda secret: "Basic " + base64.b64encode(f"joe:{secret}".encode()).decode(),
@@ -159,6 +160,15 @@ def test_long_secrets_take_no_longer_text_than_short_ones() -> None:
         "<dTo=>",
         "<dT>",
     )
+
+
+def test_a_secret_that_is_not_ascii_is_hidden_in_the_repr_of_bytes() -> None:
+    hidden = Hidden()
+    hidden.learn(["schlüssel-ñ"])
+    said = repr({"password": "schlüssel-ñ".encode()})
+    assert "\\xc3" in said
+    assert hidden.text(said) == f"{{'password': b'{HIDDEN}'}}"
+    assert hidden.text(json.dumps(said)) == f"\"{{'password': b'{HIDDEN}'}}\""
 
 
 def test_the_lines_of_a_key_are_hidden_each_and_short_ones_are_words() -> None:

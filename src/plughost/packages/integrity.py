@@ -191,6 +191,9 @@ def _states(root: int) -> States:
         raise _Damage(
             f"{visible(odd)} is {'missing' if odd in (MANIFEST, PACKAGE) else 'not part of a release'}"
         )
+    signature = states.get(SIGNATURE)
+    if signature is not None and not (stat.S_ISREG(signature.mode) and signature.size <= SMALL):
+        raise _Damage(f"{SIGNATURE} is not a file of at most {SMALL} bytes")
     return states
 
 

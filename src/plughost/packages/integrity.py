@@ -4,9 +4,9 @@
 once, and afterwards only looks whether a file or directory has changed since: device, inode, mode, owner,
 size, mtime and ctime. The kernel sets the ctime at every change of content, mode, owner or directory entries,
 and only root can set it back (by setting the clock). A shared memory mapping is the exception: of several
-writes to one page only the first sets it, until the kernel has written the page to the disk. Only a program of
-this user can map a file of the store so. The cache is in the memory of the host: a plugin and another user can
-write neither to the store nor to the cache.
+writes to one page only the first sets it, until the kernel has written the page to the disk. Only a program
+of this user can map a file of the store so. The cache is in the memory of the host: a plugin and another
+user can write neither to the store nor to the cache.
 """
 
 from __future__ import annotations

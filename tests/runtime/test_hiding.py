@@ -56,6 +56,13 @@ SPELLINGS = {
     "hex": lambda secret: secret.encode().hex(),
     "HEX": lambda secret: secret.encode().hex().upper(),
 }
+SPELLINGS |= {
+    "shell": lambda secret: re.sub(r"([^\w@%+=:,./-])", r"\\\1", secret),
+    "octal": lambda secret: "".join(
+        each if each.isascii() and each.isprintable() and each != "\\" else "".join(f"\\{b:03o}" for b in each.encode())
+        for each in secret
+    ),
+}  # fmt: skip
 CODED = {name for name in SPELLINGS if name.startswith(("Basic", "base64", "hex", "HEX"))}
 texts = st.text(min_size=4).filter(lambda text: text.strip() and "*" not in text)
 

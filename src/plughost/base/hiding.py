@@ -29,7 +29,7 @@ NO_SECRET = 1
 """A text of so few characters is a sign, and would be everywhere."""
 DEEPEST = 200
 AT_ONCE = 64 << 10
-"""Characters that `text` and `value` look at: some 50 ms where all of them are escapes."""
+"""Characters that `text` and `value` look at: 50 to 100 ms where all of them are escapes."""
 HEAD = 16 << 10
 """Of a longer text only so many are shown."""
 NUMBER = 4

@@ -64,6 +64,8 @@ SPELLINGS |= {
     ),
 }  # fmt: skip
 CODED = {name for name in SPELLINGS if name.startswith(("Basic", "base64", "hex", "HEX"))}
+BYTEWISE = {"repr of bytes", "octal"}
+"""Around another escape, some letters that are not ASCII would be spelled as bytes and others as letters."""
 texts = st.text(min_size=4).filter(lambda text: text.strip() and "*" not in text)
 
 
@@ -101,7 +103,7 @@ def test_any_secret_is_hidden_in_any_of_them_and_in_one_within_another(spelled, 
     hidden.learn([secret])
     if len(secret.encode()) >= 6:
         assert HIDDEN in hidden.text(SPELLINGS[spelled](secret))
-    if not {spelled, again} & CODED:
+    if not {spelled, again} & CODED and (again not in BYTEWISE or secret.isascii()):
         assert HIDDEN in hidden.text(SPELLINGS[again](SPELLINGS[spelled](secret)))
 
 

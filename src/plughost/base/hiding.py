@@ -129,7 +129,7 @@ class Hidden:
             return HIDDEN
         if len(said) > AT_ONCE:
             return self.text(said)
-        found = self._found(said) + self._parts_of(said, begun) + self._parts_of(said, ended)
+        found = self._found(said) + self._parts_of(said, begun, ended)
         if self._shapes and (word := _WORD.match(said)):
             found.append(word.span())
         return _without(said, found)
@@ -143,11 +143,12 @@ class Hidden:
         found = self._found(said.unhidden) + self._parts_of(said.unhidden, ended)
         return f"{_without(said.unhidden, found)}…"
 
-    def _parts_of(self, said: str, parts: Callable[[TextSet, str], Iterator[Span]]) -> list[Span]:
+    def _parts_of(self, said: str, *ends: Callable[[TextSet, str], Iterator[Span]]) -> list[Span]:
         return [
             (start(first), stop(last))
             for text, start, stop in _passes(said)
             for known, part in ((self._known, text), (self._hex, lower_hex(text)))
+            for parts in ends
             for first, last in parts(known, part)
         ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 FEW = 64
 """So many are looked for one by one, which is quicker."""
@@ -24,7 +24,7 @@ class Probes:
 
 
 class TextSet:
-    __slots__ = ("_backwards", "_lengths", "_sorted", "longest", "texts")
+    __slots__ = ("_backwards", "_endings", "_lengths", "_sorted", "longest", "texts")
 
     def __init__(self) -> None:
         self.texts: set[str] = set()
@@ -34,6 +34,8 @@ class TextSet:
         self._sorted: list[str] = []
         self._backwards: list[str] = []
         """The texts in order, and each of them backwards: made when they are asked for."""
+        self._endings: set[str] = set()
+        """How those begin that are backwards."""
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -99,13 +101,14 @@ class TextSet:
         """How many characters a text begins with that one of them ends with."""
         if not self._backwards:
             self._backwards = sorted(text[::-1] for text in self.texts)
-        return _common(self._backwards, said[: self.longest][::-1])
+            self._endings = {text[:START] for text in self._backwards}
+        return _common(self._backwards, self._endings, said[: self.longest][::-1])
 
     def begins_in(self, said: str) -> int:
         """How many characters a text ends with that one of them begins with."""
         if not self._sorted:
             self._sorted = sorted(self.texts)
-        return _common(self._sorted, said[-self.longest :] if self.longest else "")
+        return _common(self._sorted, self._lengths.keys(), said[-self.longest :] if self.longest else "")
 
 
 def _places_of(text: str, said: str) -> Iterator[Span]:
@@ -119,9 +122,14 @@ def _places_of(text: str, said: str) -> Iterator[Span]:
         first = said.find(text, last + len(text))
 
 
-def _common(texts: list[str], said: str) -> int:
-    """The length of the longest end of a text that one of the sorted texts begins with."""
+def _common(texts: list[str], starts: Collection[str], said: str) -> int:
+    """The length of the longest end of a text that one of the sorted texts begins with.
+
+    Most are seen not to be one by their first characters, by `starts`.
+    """
     for start in range(len(said)):
+        if said[start : start + START] not in starts and start + START <= len(said):
+            continue
         end = said[start:]
         at = bisect_left(texts, end)
         if at < len(texts) and texts[at].startswith(end):

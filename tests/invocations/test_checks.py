@@ -151,7 +151,7 @@ async def test_wrong_items_are_told_by_a_worker_where_the_schema_has_long_words(
     set_schema(ground, "output", {"properties": {"text": {"items": inner}}})
     lab = bench()
     async with heartbeat() as gaps:
-        outcome = await lab.tool(do="repeat", text="", times=900, as_list=True)
+        outcome = await lab.tool(do="repeat", text="", times=500, as_list=True)
     assert (outcome.status, outcome.reason) == ("failed", "invalid_output")
     assert lab.invoker.checks.pool.jobs == 1
     assert gaps.worst < 0.3

@@ -270,3 +270,30 @@ def test_no_check_that_is_done_at_once_takes_long(schema, value):
     began = time.thread_time()
     checker.fits(value)
     assert time.thread_time() - began < 0.2
+
+
+@pytest.mark.parametrize(
+    "inner", [{"const": "x" * 60_000}, {"enum": [10**4000]}, {"required": ["y" * 60_000]}]
+)
+def test_problems_that_repeat_long_words_are_not_told_at_once(inner):
+    schema, value = {"items": inner}, [{}] * 1000
+    assert problems_at_once(schema, value) == ["it does not fit, and is too large to say where"]
+    assert problems_at_once({"items": {"const": "x"}, "description": "y" * 60_000}, [1]) != []
+    assert "is not" in problems_at_once({"items": {"type": "string"}, "description": "y" * 9000}, [1] * 50)[0]
+
+
+@pytest.mark.parametrize("pattern", ["a" * 30_000, "|" * 16_000, "[a-f]" * 3000, "a{9}" * 5000])
+def test_of_long_patterns_not_even_the_states_are_counted_at_once(pattern):
+    for schema in ({"pattern": pattern}, {"patternProperties": {pattern[:3000]: {}, pattern[:2500]: {}}}):
+        began = time.thread_time()
+        assert "characters" in (wrong_at_once(schema) or "")
+        assert time.thread_time() - began < 0.02
+
+
+def test_unique_items_are_costly_because_large_integers_are_compared_each_with_each():
+    assert Checker({"uniqueItems": True}).weight >= schema_cost.UNIQUE
+    large = [10**20 + number for number in range(2000)]
+    assert problems_at_once({"uniqueItems": True}, large) == [
+        f"the schema is too costly for a value of {len(json.dumps(large, separators=(',', ':')))} bytes"
+    ]
+    assert problems_at_once({"uniqueItems": True}, large[:40]) == []

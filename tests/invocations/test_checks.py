@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
@@ -20,6 +21,8 @@ import pytest
 import plughost
 from plughost.base.clock import LoopClock
 from plughost.base.schema_cost import LARGEST_AT_ONCE
+from plughost.base.worker_process import start
+from plughost.invocations import schemas, worker
 from plughost.invocations.chains import Chain
 from plughost.invocations.checks import WORKER
 from plughost.invocations.record import Ended, Said
@@ -140,6 +143,53 @@ async def test_many_wrong_items_are_told_by_a_worker(bench, ground) -> None:
     assert 'the value is not of type "integer"' in outcome.message
     assert lab.invoker.checks.pool.jobs == 1
     assert gaps.worst < 0.2
+
+
+@pytest.mark.parametrize("inner", [{"const": "x" * 60_000}, {"enum": [10**4000]}])
+async def test_wrong_items_are_told_by_a_worker_where_the_schema_has_long_words(bench, ground, inner) -> None:
+    """Each problem repeats what its keyword says."""
+    set_schema(ground, "output", {"properties": {"text": {"items": inner}}})
+    lab = bench()
+    async with heartbeat() as gaps:
+        outcome = await lab.tool(do="repeat", text="", times=500, as_list=True)
+    assert (outcome.status, outcome.reason) == ("failed", "invalid_output")
+    assert lab.invoker.checks.pool.jobs == 1
+    assert gaps.worst < 0.3
+
+
+async def test_the_schemas_of_an_export_are_compiled_one_by_one(bench, ground, monkeypatch) -> None:
+    """Each may take some 20 ms: others have their turn in between."""
+    turns, compiled = 0, list[int]()
+    original = schemas._made
+
+    def noted(path: str, text: bytes) -> schemas.Schema:
+        compiled.append(turns)
+        return original(path, text)
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    monkeypatch.setattr(schemas, "_made", noted)
+    for kind in ("input", "output"):
+        set_schema(ground, kind, {"type": "object"})
+    lab = bench()
+    task = asyncio.create_task(others())
+    assert (await lab.tool(do="echo")).ok
+    task.cancel()
+    assert len(compiled) == len(set(compiled)) >= 2
+
+
+async def test_unique_items_with_large_integers_are_checked_by_a_worker(bench, ground) -> None:
+    """They are compared each with each."""
+    set_schema(ground, "input", {"properties": {"numbers": {"uniqueItems": True}}})
+    lab = bench()
+    assert (await lab.tool(do="echo", numbers=[2**64 + n for n in range(10)])).ok
+    assert lab.invoker.checks.pool.jobs == 0
+    assert (await lab.tool(do="echo", numbers=[2**64 + n for n in range(2000)])).ok
+    assert lab.invoker.checks.pool.jobs == 1
 
 
 async def test_a_schema_that_cannot_be_used_is_told_when_it_is_used(bench, ground) -> None:
@@ -364,6 +414,56 @@ async def test_a_worker_that_is_killed_fails_its_check_and_another_takes_its_pla
         with pytest.raises(plughost.HostFailed):
             await running
         assert await check(pool, "one") == []
+
+
+@pytest.fixture
+def started(monkeypatch) -> list[subprocess.Popen[bytes]]:
+    """The processes of workers, as they are started."""
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def noted(module: str) -> subprocess.Popen[bytes]:
+        processes.append(start(module))
+        return processes[-1]
+
+    monkeypatch.setattr(worker, "start", noted)
+    return processes
+
+
+def fail(*args: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("call", ["pidfd_open", "add_reader"])
+async def test_nothing_is_left_of_a_worker_that_cannot_be_listened_to(call, started, monkeypatch) -> None:
+    before = sorted(os.listdir("/proc/self/fd"))
+    with monkeypatch.context() as patch:
+        patch.setattr(os if call == "pidfd_open" else asyncio.get_running_loop(), call, fail)
+        async with workers() as pool:
+            with pytest.raises(plughost.HostFailed, match="No space left"):
+                await check(pool, "one", "package")
+    (process,) = started
+    assert process.returncode is not None
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+async def test_a_worker_that_cannot_be_written_to_is_ended_and_reaped_without_being_heard_of(
+    started, monkeypatch
+) -> None:
+    loop = asyncio.get_running_loop()
+    before = sorted(os.listdir("/proc/self/fd"))
+    async with workers() as pool:
+        with monkeypatch.context() as patch:
+            add_reader = loop.add_reader
+            patch.setattr(loop, "add_writer", fail)
+            # The pipe is listened to as ever, but not the descriptor that tells of the end.
+            patch.setattr(
+                loop, "add_reader", lambda fd, do: fail() if do.__name__ == "_reap" else add_reader(fd, do)
+            )
+            with pytest.raises(plughost.HostFailed):
+                await check(pool, "one", "package")
+        await check(pool, "one", "package")
+    assert [process.returncode is not None for process in started] == [True, True]
+    assert sorted(os.listdir("/proc/self/fd")) == before
 
 
 async def test_workers_that_nobody_needs_are_ended_and_have_no_environment() -> None:

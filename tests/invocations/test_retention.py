@@ -83,6 +83,16 @@ async def test_large_events_count_by_their_bytes(bench):
     assert [each.event["type"] for each in lab.kept.of(Said)[1:]] == [TRUNCATED]
 
 
+async def test_events_count_by_the_bytes_that_are_recorded_if_those_are_more(bench):
+    lab = bench(records=RecordLimits(bytes=50_000))
+    assert (
+        await lab.tool(do="short numbers", count=1000, times=8)
+    ).ok  # of 5 kB each, and of 19 kB in records
+    said = [each.event for each in lab.kept.of(Said)]
+    assert [each["type"] for each in said] == ["progress"] * 3 + [TRUNCATED]
+    assert said[0]["numbers"] == [1e15] * 1000
+
+
 async def test_all_tries_of_an_invocation_have_one_limit(bench):
     lab = bench(records=RecordLimits(events=5))
     outcome = await lab.tool(do="retry", times=3, events=4)

@@ -16,8 +16,9 @@ import pytest
 from plughost.base.errors import InvalidSpec, PluginError
 from plughost.packages.errors import NotInstalled
 from plughost.packages.installing import install
+from plughost.packages.signature import verify
 from plughost.packages.store import Store, usual_root
-from plughost.packages.trust import Trust
+from plughost.packages.trust import Trust, now
 from tests.packages import little
 from tests.packages.forks import CALLS, TAKEN
 from tests.support import ROOT
@@ -268,6 +269,68 @@ async def test_a_record_that_others_may_have_written_is_refused(name, how, signe
         assert str(path) in caught.value.message
         assert caught.value.hint
     assert one.folder.exists()
+
+
+@pytest.mark.parametrize("how", ["a copy", "another version", "another package", "another digest"])
+async def test_a_record_that_is_not_about_its_own_version_is_refused(how, signed, store, trust):
+    one = (await install(little.place(signed), store, trust)).installed
+    path = store.root / RECORD[-1]
+    text = path.read_text()
+    if how == "a copy":
+        path = path.with_name("0.1.0.bak")
+    elif how == "another version":
+        text = text.replace("0.1.0", "0.2.0")
+    elif how == "another package":
+        text = text.replace("acme/little", "acme/../../other")
+    else:
+        text = text.replace("sha256:", "sha256:/")
+    path.unlink(missing_ok=True)
+    path.write_text(text)
+    path.chmod(0o444)
+    for read in (store.installed, lambda: Store(store.root).open()):
+        with pytest.raises(InvalidSpec, match="is damaged") as caught:
+            read()
+        assert str(path) in caught.value.message
+        assert "remove it" in (caught.value.hint or "")
+    assert one.folder.exists()
+    path.unlink()
+    await install(little.place(signed), Store(store.root).open(), trust)
+    assert [each.release for each in store.installed()] == [one.release]
+
+
+@pytest.mark.parametrize("where", ["releases", "staging"])
+@pytest.mark.parametrize("kind", ["file", "symlink"])
+def test_what_does_not_belong_in_a_store_is_named(where, kind, store):
+    odd = store.root / where / "odd"
+    if kind == "file":
+        odd.touch()
+    else:
+        odd.symlink_to("odd")
+    with pytest.raises(InvalidSpec, match="odd"):
+        Store(store.root).open()
+
+
+@pytest.mark.parametrize("what", ["folder", "pipe", "large", "a device"])
+async def test_a_signature_that_is_no_small_file_is_damage_and_mended(what, signed, store, trust):
+    one = (await install(little.place(signed), store, trust)).installed
+    path = one.folder / "signature.json"
+    path.unlink()
+    if what == "folder":
+        path.mkdir()
+    elif what == "pipe":
+        os.mkfifo(path)
+    elif what == "a device":
+        path.symlink_to("/dev/zero")
+    else:
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+        path.chmod(0o444)
+    assert what == "large" or one.envelope == b""
+    assert verify(one.envelope, one.release, trust, now()).posture == "invalid"
+    assert "signature.json" in (store.damage(one) or "")
+    await install(little.place(signed), store, trust)
+    assert store.damage(one) is None
+    assert verify(one.envelope, one.release, trust, now()).posture == "trusted"
 
 
 async def test_records_that_are_removed_while_they_are_listed_are_passed_over(

@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections.abc import Iterable
 
 import msgspec
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plughost.base.hiding import AT_ONCE, HEAD, HIDDEN, MOST_SECRETS, Hidden
-from plughost.base.text_set import FEW, TextSet
+from plughost.base.text_set import FEW, Span, TextSet
 from plughost.testkit.redaction import Redactor
 
 SECRET = "s3cret-of-thirty-four-characters-x"
@@ -60,14 +61,17 @@ async def test_all_of_a_large_value_or_text_is_looked_at_where_there_is_time() -
 def test_many_texts_are_found_where_few_are(seed: int, said: str) -> None:
     chance = random.Random(seed)
     texts = {"".join(chance.choices("abAB", k=chance.randint(4, 9))) for _ in range(2 * FEW)}
-    many, found = TextSet(), set()
+    many, found = TextSet(), set[int]()
     many.add(texts)
     assert len(many) > FEW
     for text in texts:
         one = TextSet()
         one.add([text])
-        found |= set(one.places(said))
-    assert set(many.places(said)) == found
+        its = {start for start in range(len(said)) if said.startswith(text, start)}
+        covered = {at for start in its for at in range(start, start + len(text))}
+        assert _covered(one.places(said)) == covered
+        found |= covered
+    assert _covered(many.places(said)) == found
     assert many.is_in(said) == bool(found)
     ends = [size for size in range(len(said) + 1) if any(text.endswith(said[:size]) for text in texts)]
     begins = [
@@ -94,3 +98,50 @@ async def test_where_there_are_too_many_secrets_every_text_is_hidden() -> None:
     assert hidden.value({"a": ["words", 1]}) == {HIDDEN: [HIDDEN, HIDDEN]}
     assert await hidden.everything({"a": ["words", 1]}) == {HIDDEN: [HIDDEN, HIDDEN]}
     assert (hidden.text("words"), hidden.piece("words"), hidden.whole("words" * 9999)) == (HIDDEN,) * 3
+
+
+def _covered(spans: Iterable[Span]) -> set[int]:
+    return {at for start, stop in spans for at in range(start, stop)}
+
+
+INDENTED = "\n".join("    " + "x" * number for number in range(200))
+"""As a key file in JSON or YAML is: many lines that begin the same."""
+
+
+@pytest.mark.parametrize(
+    ("secrets", "said"),
+    [
+        ([INDENTED], " "),
+        ([INDENTED], "\\x20"),
+        ([INDENTED], "    xxxxxxxy"),
+        (["aaaa"], "a"),
+        (["aaaa"], "%61"),
+        (["aaaa"], "%2561"),
+        (["abab" * 5000], "ab"),
+        (["a" * 20_000], "a"),
+        (["a" * size for size in range(4, 24)], "a"),
+        (["a" * size for size in range(4, 250)], "a"),
+        (["a" * size + "b" for size in range(4, 250)], "a"),
+        (["\0\0\0\0", "0000"], "0"),
+    ],
+)
+@pytest.mark.parametrize("way", ["text", "piece", "value"])
+def test_no_secrets_and_no_text_take_long_together(way: str, secrets: list[str], said: str) -> None:
+    """CPU time, far above what is wanted, some 50 ms, for a busy machine."""
+    hidden = knowing(*secrets)
+    said = said * (AT_ONCE // len(said))
+    began = time.thread_time()
+    getattr(hidden, way)(said)
+    assert time.thread_time() - began < 0.3
+
+
+def test_what_takes_too_many_steps_to_look_through_is_hidden_whole() -> None:
+    hidden = knowing(*("a" * size + "b" for size in range(4, 250)))
+    assert hidden.text("a" * AT_ONCE) == HIDDEN
+    assert hidden.text("a" * 100 + "q") == "a" * 100 + "q"
+
+
+def test_lines_of_a_secret_are_known_without_their_indentation() -> None:
+    hidden = knowing('{\n    "id": "acme",\n    "key": "0123456789"\n    }\n')
+    shown = hidden.text('{\n    "name": "x",\n    "k": ["key": "0123456789"]\n    }')
+    assert shown == f'{{\n    "name": "x",\n    "k": [{HIDDEN}]\n    }}'

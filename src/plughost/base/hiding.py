@@ -21,7 +21,7 @@ from plughost.base.cut_text import begun, ended
 from plughost.base.json_pieces import SLICE, pieces
 from plughost.base.spellings import PASSES, SHORTEST, forms, hex_forms, lower_hex
 from plughost.base.text import Head, head
-from plughost.base.text_set import Span, TextSet
+from plughost.base.text_set import Probes, Span, TextSet
 from plughost.base.unescape import TRIGGER, Unescaped, unescaped
 
 HIDDEN = "***"
@@ -29,7 +29,7 @@ NO_SECRET = 1
 """A text of so few characters is a sign, and would be everywhere."""
 DEEPEST = 200
 AT_ONCE = 64 << 10
-"""Characters that `text` and `value` look at: some 50 ms where all of them are escapes."""
+"""Characters that `text` and `value` look at: 50 to 100 ms where all of them are escapes."""
 HEAD = 16 << 10
 """Of a longer text only so many are shown."""
 NUMBER = 4
@@ -97,16 +97,16 @@ class Hidden:
         if not other._shapes.keys() <= self._shapes.keys():
             self._shapes = {**self._shapes, **other._shapes}
 
-    def text(self, said: str) -> str:
+    def text(self, said: str, probes: Probes | None = None) -> str:
         """Two secrets may overlap: what belongs to either is left out. Of a very long text only the beginning
-        is looked at, and shown."""
+        is looked at, and shown. With `probes`, several texts have one bound for what may be looked at."""
         if self._is_empty:
             return said
         if self._hides_all:
             return HIDDEN
         if len(said) > AT_ONCE:
             return f"{self.head(head(said, HEAD))} ({len(said)} characters in all)"
-        return _without(said, self._found(said))
+        return _without(said, self._found(said, probes))
 
     def whole(self, said: str) -> str:
         """The same of a text of any length, all of it. It may take long: not for an event loop."""
@@ -129,7 +129,7 @@ class Hidden:
             return HIDDEN
         if len(said) > AT_ONCE:
             return self.text(said)
-        found = self._found(said) + self._parts_of(said, begun) + self._parts_of(said, ended)
+        found = self._found(said) + self._parts_of(said, begun, ended)
         if self._shapes and (word := _WORD.match(said)):
             found.append(word.span())
         return _without(said, found)
@@ -143,25 +143,27 @@ class Hidden:
         found = self._found(said.unhidden) + self._parts_of(said.unhidden, ended)
         return f"{_without(said.unhidden, found)}…"
 
-    def _parts_of(self, said: str, parts: Callable[[TextSet, str], Iterator[Span]]) -> list[Span]:
+    def _parts_of(self, said: str, *ends: Callable[[TextSet, str], Iterator[Span]]) -> list[Span]:
         return [
             (start(first), stop(last))
             for text, start, stop in _passes(said)
             for known, part in ((self._known, text), (self._hex, lower_hex(text)))
+            for parts in ends
             for first, last in parts(known, part)
         ]
 
-    def _found(self, said: str, passes: int = PASSES) -> list[Span]:
+    def _found(self, said: str, probes: Probes | None = None) -> list[Span]:
+        probes = probes or Probes()
         found = [match.span() for shape in self._shapes.values() for match in shape.finditer(said)]
-        if self._holds(said, passes):
-            for text, start, stop in _passes(said, passes):
-                found += [(start(first), stop(last)) for first, last in self.places(text)]
+        if self._holds(said, PASSES, probes):
+            for text, start, stop in _passes(said):
+                found += [(start(first), stop(last)) for first, last in self.places(text, probes)]
         return found
 
-    def _holds(self, said: str, passes: int) -> bool:
+    def _holds(self, said: str, passes: int, probes: Probes) -> bool:
         """Whether there is a form of a secret in it: that is seen sooner than where it is."""
         for _ in range(passes + 1):
-            if self._known.is_in(said) or self._hex.is_in(lower_hex(said)):
+            if self._known.is_in(said, probes) or self._hex.is_in(lower_hex(said), probes):
                 return True
             if TRIGGER.search(said) is None:
                 return False
@@ -170,10 +172,10 @@ class Hidden:
                 return False
         return False
 
-    def places(self, text: str) -> Iterator[Span]:
+    def places(self, text: str, probes: Probes | None = None) -> Iterator[Span]:
         """Where forms of secrets stand in a text whose escapes are undone; they may overlap."""
-        yield from self._known.places(text)
-        yield from self._hex.places(lower_hex(text))
+        yield from self._known.places(text, probes)
+        yield from self._hex.places(lower_hex(text), probes)
 
     def value(self, said: Any) -> Any:
         """The same of all texts in a JSON value, names and numbers too. What is too much for one look, all in
@@ -182,7 +184,7 @@ class Hidden:
 
     def _value(self, said: Any, depth: int, room: _Room) -> Any:
         if isinstance(said, str):
-            return self.text(said) if room.takes(min(len(said), AT_ONCE)) else HIDDEN
+            return self.text(said, room.probes) if room.takes(min(len(said), AT_ONCE)) else HIDDEN
         if depth > DEEPEST:
             return HIDDEN
         if isinstance(said, dict):
@@ -224,13 +226,14 @@ class Hidden:
 
     def _tokens(self, text: str) -> str:
         # Strings are JSON here: one more pass than in their values. What is found across several is none.
-        if not self._shapes and not self._hides_all and not self._holds(text, PASSES + 1):
+        probes = Probes()
+        if not self._shapes and not self._hides_all and not self._holds(text, PASSES + 1, probes):
             return text
-        return _JSON_TOKEN.sub(self._token, text)
+        return _JSON_TOKEN.sub(lambda token: self._token(token, probes), text)
 
-    def _token(self, token: re.Match[str]) -> str:
+    def _token(self, token: re.Match[str], probes: Probes) -> str:
         said = msgspec.json.decode(token[0])
-        shown = self.text(said) if isinstance(said, str) else self._number(said)
+        shown = self.text(said, probes) if isinstance(said, str) else self._number(said)
         return token[0] if shown == said else msgspec.json.encode(shown).decode()
 
     async def _long(self, text: str) -> str:
@@ -378,10 +381,11 @@ def _without(said: str, found: list[Span]) -> str:
 class _Room:
     """How much of a value may still be looked at."""
 
-    __slots__ = ("_left",)
+    __slots__ = ("_left", "probes")
 
     def __init__(self) -> None:
         self._left = 2 * AT_ONCE
+        self.probes = Probes()
 
     def takes(self, characters: int) -> bool:
         self._left -= characters

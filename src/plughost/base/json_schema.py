@@ -82,7 +82,7 @@ def problems_at_once(schema: Any, value: Any) -> list[str]:
         return [f"the schema is too costly for a value of {size} bytes"]
     if checker.fits(value):
         return []
-    if size * checker.weight * schema_cost.TOLD > schema_cost.BUDGET:
+    if size * checker.told_weight > schema_cost.BUDGET:
         return ["it does not fit, and is too large to say where"]
     return [problem.unhidden for problem in checker.problems(value)]
 
@@ -119,6 +119,8 @@ class Checker:
         self.fits = self._validator.is_valid
         self.weight = schema_cost.weight(schema, holds_itself=self._holds_itself)
         """Upper bound of what a check costs per byte of a value; see `schema_cost`."""
+        self.told_weight = schema_cost.told_weight(schema, self.weight)
+        """The same of telling what is wrong."""
 
     def problems(self, value: Any) -> list[Head]:
         """What of a value is not as the schema wants it."""

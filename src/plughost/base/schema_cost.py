@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from msgspec import json
@@ -25,6 +26,9 @@ LARGEST_AT_ONCE = 64 << 10
 HEAVIEST = 1 << 20
 MOST_STATES = 1 << 15
 """States of the largest pattern that the checker compiles (its limit is 1 MiB of memory)."""
+LONGEST_PATTERNS = 4 << 10
+"""Characters of all patterns of a schema that is compiled at once: only to count the states of a longer one
+takes long, some 2 µs for each character."""
 SLOW_WORD = 50
 UNIQUE = 1000
 """Units of `uniqueItems`: integers of more than 64 bits are compared each with each."""
@@ -33,6 +37,8 @@ AGAIN = 64
 UNEVALUATED = 4
 TOLD = 64
 """Factor for telling what is wrong with a value instead of whether anything is."""
+REPEATED = 4
+"""Bytes of a schema that add one to that factor: each problem repeats its keyword, and the way to it."""
 
 _NOTES = {"$schema", "$id", "$comment", "$anchor", "$defs", "definitions", "title", "description", "default",
           "examples", "deprecated", "readOnly", "writeOnly"}  # fmt: skip
@@ -70,6 +76,7 @@ _WIDE = re.compile(r"\[\^|\\[SDWux]|[^\x00-\x7f]")
 """In a class or escape: it may stand for much of Unicode."""
 
 
+@lru_cache(maxsize=256)
 def pattern_states(pattern: str) -> int:
     """An upper bound, roughly, of the states of a pattern's automaton: what is repeated counts as often."""
     any_case = _ANY_CASE.search(pattern) is not None
@@ -130,6 +137,8 @@ def too_costly(schema: Any) -> str | None:
     for factor in _factors(schema):
         if _factor_units(factor) == HEAVIEST:
             return f"what multipleOf {factor!r:.40} costs is not known; use one of at least {_FRACTIONS[0]:g}"
+    if (size := sum(map(len, _patterns(schema)))) > LONGEST_PATTERNS:
+        return f"its patterns have {size} characters; at most {LONGEST_PATTERNS} are compiled at once"
     for pattern in _patterns(schema):
         if pattern_states(pattern) == UNKNOWN:
             return f"what the pattern {pattern[:80]!r} costs is not known; write it with common syntax"
@@ -172,6 +181,24 @@ def weight(schema: Any, *, holds_itself: bool = False) -> int:
     """Units per byte of a value, at most, of a schema whose references have been checked to be few."""
     units = _Weigher(schema).weigh(schema)
     return min(units * AGAIN if holds_itself else units, HEAVIEST)
+
+
+def told_weight(schema: Any, units: int) -> int:
+    """Units per byte of a value of telling what is wrong with it, by a schema that weighs `units`."""
+    return units * (TOLD + (len(json.encode(schema)) - _note_bytes(schema)) // REPEATED)
+
+
+def _note_bytes(node: Any) -> int:
+    """Characters of a schema's notes, which no problem repeats. Others than texts count as the rest."""
+    if isinstance(node, list):
+        return sum(map(_note_bytes, node))
+    if not isinstance(node, dict):
+        return 0
+    return sum(
+        len(value) if isinstance(value, str) and word in _NOTES else _note_bytes(value)
+        for word, value in node.items()
+        if word not in ("const", "enum")
+    )
 
 
 class _Weigher:

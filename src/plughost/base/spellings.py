@@ -18,8 +18,10 @@ PASSES = 3
 
 
 def forms(secret: str) -> Iterator[str]:
-    """All but hex. A secret of several lines is also told line by line, where one is long enough."""
-    for part in {secret, secret.strip(), *(line for line in secret.splitlines() if len(line) >= SHORTEST)}:
+    """All but hex. A secret of several lines is also told line by line, where one is long enough without its
+    indentation, which many lines may have in common."""
+    lines = map(str.strip, secret.splitlines())
+    for part in {secret, secret.strip(), *(line for line in lines if len(line) >= SHORTEST)}:
         yield from _plain(part)
     data = secret.encode(errors="surrogatepass")
     if not secret.isascii():  # each byte as a character, as in the repr of bytes

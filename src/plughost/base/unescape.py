@@ -1,8 +1,8 @@
 r"""Escapes of JSON, URLs, HTML and Python undone, knowing where in the text each character came from.
 
-One pass undoes `\u0026`, `\u{26}`, `\/`, `\x26`, `%26`, `%C3%BC`, `%u0026`, `&amp;`, `&#38;` and the like,
-each of which becomes one character. What was escaped twice takes two passes. A text may come in slices:
-wherever it is cut, the characters and their places are those of the whole.
+One pass undoes `\u0026`, `\u{26}`, `\/`, `\&`, `\x26`, `\046`, `%26`, `%C3%BC`, `%u0026`, `&amp;`, `&#38;`
+and the like, each of which becomes one character. What was escaped twice takes two passes. A text may come in
+slices: wherever it is cut, the characters and their places are those of the whole.
 """
 
 from __future__ import annotations
@@ -21,13 +21,15 @@ _ESCAPE = re.compile(
     rf"|[\\%]u({_HEX}{{4}})"
     rf"|\\U({_HEX}{{8}})"
     rf"|\\x({_HEX}{{2}})"
-    r"|\\([\"'\\/bfnrtv])"
+    r"|\\([^0-9A-Za-z]|[bfnrtv])"
     rf"|(%[0-7]{_HEX}|%[cdCD]{_HEX}{_NEXT}|%[eE]{_HEX}(?:{_NEXT}){{2}}|%[fF][0-7](?:{_NEXT}){{3}})"
     r"|&#(\d{1,7});|&#[xX]([0-9a-fA-F]{1,6});|&([a-zA-Z][a-zA-Z0-9]{1,31});"
     rf"|\\u\{{({_HEX}{{1,6}})\}}"
+    r"|\\([0-3][0-7]{2})",
+    re.S,
 )
 KEPT = 4
-"""Characters of an escape that is remembered: there are some thousand of `%26`, `\\x26` and `\\n`."""
+"""Characters of an escape that is remembered: in ASCII there are a few thousand, as `%26`, `\\x26`, `\\n`."""
 _LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _NAMES = {name[:-1]: each for name, each in html5.items() if name[-1] == ";" and len(each) == 1}
 
@@ -42,7 +44,7 @@ def _character(escape: re.Match[str]) -> str | None:
     character = _known.get(said)
     if character is None:
         character = _read(escape)
-        if character is not None and len(said) <= KEPT:
+        if character is not None and len(said) <= KEPT and said.isascii():
             _known[said] = character
     return character
 
@@ -62,7 +64,7 @@ def _read(escape: re.Match[str]) -> str | None:
             return None
     if group == 10:
         return _NAMES.get(said) or _NAMES.get(said.lower())
-    number = int(said, 10 if group == 8 else 16)
+    number = int(said, {8: 10, 12: 8}.get(group or 0, 16))
     return chr(number) if number < 0x110000 else None
 
 

@@ -86,7 +86,18 @@ class Preparer:
         package = self._packages.find(binding.package_id, binding.package_version)
         if package.check is not None:
             await asyncio.to_thread(package.check)
+        await self._compile(package, binding.export_id)
         return self.known(binding) or self._prepare(binding, package)
+
+    async def _compile(self, package: Package, export_id: str) -> None:
+        """Make the schemas of an export ready one by one: others have their turn in between."""
+        if (export := package.manifest.export(export_id)) is None:
+            return
+        tool = export.tool
+        more = () if tool is None else (tool.output_schema, tool.input_schema)
+        for path in (export.config_schema, *more):
+            if self._schemas.find(package.folder, path) is not None:
+                await asyncio.sleep(0)
 
     def _prepare(self, binding: Binding, package: Package) -> Prepared:
         known = self._known.get(binding.binding_id)

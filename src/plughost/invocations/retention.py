@@ -22,7 +22,7 @@ class RecordLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     events: int = 1000
     bytes: int = 1 << 20
-    """Of the events, as the plugin sent them."""
+    """Of the events, as the plugin sent them or as they are recorded, whichever is more."""
 
 
 class Pruned(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from plughost.invocations.pool import Process
 from plughost.invocations.prepared import Prepared
 from plughost.invocations.record import LONGEST_TEXT, TRUNCATED, Began, Ended, RecordSink, Said
 from plughost.invocations.retention import RecordLimits
-from plughost.wire.envelope import decode
+from plughost.wire.envelope import decode, encode
 
 _USUAL = RecordLimits()
 
@@ -113,6 +113,8 @@ class Run(msgspec.Struct, eq=False):
             return
         event = self.hidden.value(decode(said))
         if recorded:
+            # Numbers may be longer than they were sent, and what is hidden.
+            self.event_bytes += max(len(encode(event)) - size, 0)
             self.records.tell(self._next(event))
         if listened and self.on_event is not None:
             self.on_event(dict(event))

@@ -13,7 +13,7 @@ import msgspec
 
 from plughost.base.errors import InvalidSpec
 from plughost.base.json_schema import Checker
-from plughost.base.schema_cost import BUDGET, LARGEST_AT_ONCE, TOLD, too_costly
+from plughost.base.schema_cost import BUDGET, LARGEST_AT_ONCE, too_costly
 from plughost.base.text import Head
 from plughost.guard.beneath import Escapes, open_beneath
 
@@ -82,4 +82,4 @@ def _made(path: str, text: bytes) -> Schema:
         return Schema(path, text, None, -1, -1)
     checker = Checker(document, mask="the value")
     at_once = min(BUDGET // checker.weight, LARGEST_AT_ONCE)
-    return Schema(path, text, checker, at_once, BUDGET // (TOLD * checker.weight))
+    return Schema(path, text, checker, at_once, BUDGET // checker.told_weight)

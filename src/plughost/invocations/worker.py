@@ -16,6 +16,8 @@ from plughost.base.worker_process import SIZES, start
 PIPE = 1 << 20
 CHUNK = 256 << 10
 MOST_REPLY = 64 << 20
+REAP_EVERY = 0.05
+"""Seconds between two looks at a killed worker, where its end cannot be waited for."""
 Reply = tuple[dict[str, Any], memoryview]
 
 
@@ -26,14 +28,8 @@ class Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._stdin, self._stdout = self._process.stdin.fileno(), self._process.stdout.fileno()
-        for fd in (self._stdin, self._stdout):
-            os.set_blocking(fd, False)
-            try:
-                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE)
-            except OSError:
-                pass  # this user has many pipes: a smaller one does
         self.pid = self._process.pid
-        self._pidfd = os.pidfd_open(self.pid)
+        self._pidfd = -1
         self.alive = True
         self.gone: asyncio.Future[None] = self._loop.create_future()
         """Done when it is killed and nothing is left of it."""
@@ -43,6 +39,21 @@ class Worker:
         self._sizes: tuple[int, int] | None = None
         self._buffer = bytearray(SIZES.size)
         self._filled = 0
+        try:
+            self._listen()
+        except BaseException:  # no more descriptors, or no more that can be waited for
+            self._end_process()
+            self._reap()
+            raise
+
+    def _listen(self) -> None:
+        for fd in (self._stdin, self._stdout):
+            os.set_blocking(fd, False)
+            try:
+                fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE)
+            except OSError:
+                pass  # this user has many pipes: a smaller one does
+        self._pidfd = os.pidfd_open(self.pid)
         self._loop.add_reader(self._stdout, self._read)
 
     @property
@@ -56,7 +67,11 @@ class Worker:
         written = msgspec.json.encode(head)
         size = sum(len(part) for part in body)
         self._to_write.extend(map(memoryview, (SIZES.pack(len(written), size), written, *body)))
-        self._loop.add_writer(self._stdin, self._write)
+        try:
+            self._loop.add_writer(self._stdin, self._write)
+        except OSError:
+            self._ended()
+            return
         self._write()
 
     def _write(self) -> None:
@@ -120,6 +135,13 @@ class Worker:
     def kill(self) -> None:
         if not self.alive:
             return
+        self._end_process()
+        try:
+            self._loop.add_reader(self._pidfd, self._reap)  # its memory takes the kernel a moment
+        except OSError:
+            self._reap_when_dead()
+
+    def _end_process(self) -> None:
         self.alive = False
         self._to_write.clear()
         self._loop.remove_reader(self._stdout)
@@ -129,11 +151,19 @@ class Worker:
         assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.stdout.close()
-        self._loop.add_reader(self._pidfd, self._reap)  # its memory takes the kernel a moment
+
+    def _reap_when_dead(self) -> None:
+        """Where nothing tells that it has ended."""
+        if self._process.poll() is None:
+            self._loop.call_later(REAP_EVERY, self._reap_when_dead)
+        else:
+            self._reap()
 
     def _reap(self) -> None:
-        self._loop.remove_reader(self._pidfd)
-        os.close(self._pidfd)
+        if self._pidfd >= 0:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = -1
         self._process.wait()
         if not self.gone.done():
             self.gone.set_result(None)

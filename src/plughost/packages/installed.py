@@ -9,6 +9,7 @@ import msgspec
 from plughost.contracts.vai import manifest
 from plughost.packages.errors import Damaged
 from plughost.packages.integrity import PACKAGE, SIGNATURE, examine
+from plughost.packages.limits import SMALL
 from plughost.packages.oci.digests import digest_of
 from plughost.packages.oci.regular import open_regular
 from plughost.packages.release import Release
@@ -25,11 +26,14 @@ class Installed(msgspec.Struct, frozen=True):
 
     @property
     def envelope(self) -> bytes | None:
-        """Its signature."""
+        """Its signature; empty, which none is, when it cannot be read."""
         try:
-            return (self.folder / SIGNATURE).read_bytes()
+            with open_regular(self.folder / SIGNATURE) as file:
+                return file.read(SMALL + 1)
         except FileNotFoundError:
             return None
+        except OSError:
+            return b""
 
     @property
     def manifest(self) -> manifest.Manifest:

@@ -3,8 +3,10 @@
 `examine` archives the files again and compares the digest with that of the release. `IntegrityCache` does so
 once, and afterwards only looks whether a file or directory has changed since: device, inode, mode, owner,
 size, mtime and ctime. The kernel sets the ctime at every change of content, mode, owner or directory entries,
-and only root can set it back (by setting the clock). The cache is in the memory of the host: a plugin and
-another user can write neither to the store nor to the cache.
+and only root can set it back (by setting the clock). A shared memory mapping is the exception: of several
+writes to one page only the first sets it, until the kernel has written the page to the disk. Only a program
+of this user can map a file of the store so. The cache is in the memory of the host: a plugin and another
+user can write neither to the store nor to the cache.
 """
 
 from __future__ import annotations
@@ -191,6 +193,9 @@ def _states(root: int) -> States:
         raise _Damage(
             f"{visible(odd)} is {'missing' if odd in (MANIFEST, PACKAGE) else 'not part of a release'}"
         )
+    signature = states.get(SIGNATURE)
+    if signature is not None and not (stat.S_ISREG(signature.mode) and signature.size <= SMALL):
+        raise _Damage(f"{SIGNATURE} is not a file of at most {SMALL} bytes")
     return states
 
 

@@ -1,7 +1,8 @@
 """The records of a store: which release each version is, in `versions/PUBLISHER/NAME/VERSION`.
 
 They are read through descriptors, from the folder of all records down. Every folder and file on the way must
-belong to this user, and no other may write to it: whoever could, could give a version another release.
+belong to this user, and no other may write to it: whoever could, could give a version another release. A
+record counts for the version that its path says, and for no other.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import msgspec
 from plughost.base.errors import InvalidSpec
 from plughost.base.text import visible
 from plughost.packages.limits import SMALL
+from plughost.packages.oci.digests import is_digest
 from plughost.packages.release import Release
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -88,9 +90,18 @@ def _read(path: Path, folder: int) -> Release:
     with open(_opened(path, folder, "file"), "rb") as file:
         content = file.read(SMALL)
     try:
-        return msgspec.json.decode(content, type=Release)
+        release = msgspec.json.decode(content, type=Release)
     except msgspec.MsgspecError as error:
-        raise InvalidSpec(f"{path} is damaged: {error}", hint="remove it and install again") from error
+        raise _damaged(path, str(error)) from error
+    if path_of(path.parents[2], release) != path:  # a copy, or changed: it would speak for another version
+        raise _damaged(path, f"it is about {visible(str(release)[:200])}")
+    if not is_digest(release.digest):
+        raise _damaged(path, "its digest is not one")
+    return release
+
+
+def _damaged(path: Path, why: str) -> InvalidSpec:
+    return InvalidSpec(f"{visible(str(path))} is damaged: {why}", hint="remove it and install again")
 
 
 def _opened(path: Path, above: int | None, kind: str) -> int:

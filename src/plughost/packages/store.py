@@ -12,9 +12,11 @@ removes it. A version stays written down when its release is removed: it never g
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -22,6 +24,7 @@ from pathlib import Path
 import msgspec
 
 from plughost.base.errors import InvalidSpec
+from plughost.base.text import visible
 from plughost.packages import disk, records, staging
 from plughost.packages.errors import NotInstalled, VersionTaken
 from plughost.packages.installed import Installed
@@ -54,7 +57,9 @@ class Store:
                 staging.sweep(self._staging)
                 self._sweep_unnamed()
         except OSError as error:
-            raise InvalidSpec(f"the store {self.root} cannot be used: {error.strerror}") from error
+            where = f"{visible(str(error.filename))}: " if error.filename else ""
+            why = f"{where}{error.strerror or error}"
+            raise InvalidSpec(f"the store {self.root} cannot be used: {why}") from error
         return self
 
     def staging(self) -> AbstractContextManager[Path]:
@@ -172,6 +177,8 @@ class Store:
         named = {hex_of(release.digest) for release in self._written_down()}
         for folder in self._releases.iterdir():
             if folder.name not in named:
+                if not stat.S_ISDIR(os.lstat(folder).st_mode):
+                    raise NotADirectoryError(errno.ENOTDIR, "not a release; remove it", str(folder))
                 shutil.rmtree(folder)
 
     @contextmanager

@@ -23,6 +23,7 @@ from tests.sandbox.conftest import *  # noqa: F403
 from tests.sandbox.outside import Guest, web
 from tests.sandbox.test_egress import fetch
 from tests.sandbox.test_egress_rules import HELLO, hello, in_records
+from tests.support import until
 
 EVIL = hello("evil.test")
 PLAIN = {
@@ -65,7 +66,7 @@ def test_a_hello_after_plain_bytes_has_to_name_the_granted_host(plain, size, cut
     # as a hello does.
     if plain != PLAIN["half a record"] and not begins_again(HELLO, size):
         assert all_passed(LateHello("good.test"), good, cuts) == good
-    told = "" if begins_again(EVIL, size) else "ClientHello names 'evil.test', and not good.test|too long"
+    told = None if begins_again(EVIL, size) else "ClientHello names 'evil.test', and not good.test|too long"
     with pytest.raises(Mismatch, match=told):
         all_passed(LateHello("good.test"), plain + in_records(EVIL, size) + b"more", cuts)
 
@@ -326,6 +327,33 @@ async def test_a_port_for_tls_takes_tls(outside, tls_files, monkeypatch):
         await guest.connect(f"good.test:{server.port}")
         tls = ssl.create_default_context(cafile=tls_files[0])
         assert (await fetch(guest, tls, "good.test")).endswith(b"GET /page HTTP/1.1")
+
+
+@pytest.mark.parametrize("greeting", [b"220 ready\r\n", b""])
+async def test_on_a_port_for_tls_a_server_that_speaks_something_else_is_not_spoken_to(
+    outside, monkeypatch, greeting
+):
+    """To a server that begins TLS on demand, a hello is an unknown command, and after it comes STARTTLS."""
+    heard = bytearray()
+
+    async def mail(reader, writer):
+        writer.write(greeting)
+        while data := await reader.read(65536):
+            heard.extend(data)
+            writer.write(b"500 unknown command\r\n")
+
+    server = await outside.server(mail)
+    monkeypatch.setitem(tls_ports.TLS_PORTS, server.port, "test")
+    with Guest(outside.way(Endpoint("good.test", server.port, private=True))) as guest:
+        await guest.connect(f"good.test:{server.port}")
+        assert await guest.read(len(greeting)) == greeting
+        await guest.send(HELLO + b"\r\nSTARTTLS\r\n" + EVIL)
+        await until(lambda: outside.records or b"STARTTLS" in heard)
+    record = await outside.record()
+    assert (record.verdict, record.up) == ("refused", 0 if greeting else len(HELLO))
+    assert "does not answer with TLS" in record.why
+    assert record.wanting == Endpoint("good.test", server.port, private=True, plain=True)
+    assert b"STARTTLS" not in heard
 
 
 @pytest.mark.parametrize("plain", [plain for name, plain in PLAIN.items() if "hello" not in name])

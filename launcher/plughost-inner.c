@@ -17,7 +17,7 @@
  *   offline                    the same filter, but no sockets at all: for a sandbox without a network namespace
  *   uncounted                  the same filter, but no memory that need not be mapped: for a plugin whose memory no
  *                              control group counts
- *   lockless                   the same filter, but no locks and watches of files: for a plugin that has none of its own
+ *   lockless                   the same filter, but no locks, watches and times of files: for a plugin that has none of its own
  * The filter is put in place last, wherever it is asked for, so that it need not allow what we do ourselves.
  * Privileges, capabilities and descriptors past 2 are given up in any case; 4 and 5, where the launcher has
  * set the plugin's stdin and stdout aside, become 0 and 1 before. 6 is the watcher's pipe to the host.

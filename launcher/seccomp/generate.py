@@ -21,8 +21,8 @@ NUMBER_AT, ARCHITECTURE_AT, ARGUMENTS_AT = 0, 4, 16
 ALLOW, ERRNO, KILL = 0x7FFF0000, 0x00050000, 0x80000000
 LOAD, AND, EQUAL, AT_LEAST, JUMP, ANSWER = 0x20, 0x54, 0x15, 0x35, 0x05, 0x06
 CASES = ("offline", "uncounted", "lockless")
-"""Without a network namespace; without a control group that counts memory; without locks and watches
-of files. A check that has rows for two of them has the same for both."""
+"""Without a network namespace; without a control group that counts memory; without locks, watches and
+times of files. A check that has rows for two of them has the same for both, or none for one, which counts."""
 FILTERS = {
     "_".join(["filter", *cases]) if cases else "filter_usual": cases
     for count in range(len(CASES) + 1)
@@ -102,7 +102,9 @@ def decisions(policy: dict[str, Any], architecture: str, cases: Collection[str])
     named = [(call, ALLOWED) for group in policy["allow"] for call in group["calls"]]
     named += [(call, answer(group["answer"])) for group in policy["refuse"] for call in group["calls"]]
     for item in policy["check"]:
-        rows = next((item[case] for case in CASES if case in cases and case in item), item["rows"])
+        rows = min(
+            (item[case] for case in CASES if case in cases and case in item), key=bool, default=item["rows"]
+        )
         code = check(rows, item["otherwise"], policy["names"])
         named += [(call, code) for call in item["calls"]]
     if len(named) != len(dict(named)) or dict(named).keys() != numbers.keys():

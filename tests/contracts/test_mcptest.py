@@ -6,6 +6,7 @@ import asyncio
 import gc
 import json
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -640,6 +641,18 @@ async def test_a_plugin_whose_caller_has_gone_before_it_answered_has_two_seconds
     await until(lambda: seen(plugin)["in_flight"])
     call.cancel()
     await asyncio.wait([call])
+    await ended_after(plugin, clock, mark, 2.0)
+
+
+@pytest.mark.clause("MCPT-13")
+async def test_a_plugin_that_said_something_unreadable_in_place_of_an_answer_has_two_seconds_to_end(
+    slow_host, clock, mark
+):
+    deaf = "input(); print('[]', flush=True); import time; time.sleep(600)"
+    command = [sys.executable, "-c", deaf, mark]
+    plugin = await slow_host.add(plughost.PluginSpec(contract="mcptest", name="deaf", command=command))
+    with pytest.raises(InvalidResponse):
+        await plugin.call("ping")
     await ended_after(plugin, clock, mark, 2.0)
 
 

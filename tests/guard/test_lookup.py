@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from plughost.guard import lookup
 from plughost.guard.lookup import leads_away
+from tests.support import until
 
 IN_A_NETWORK = """
 import fcntl, ipaddress, json, socket, struct, sys
@@ -50,3 +53,55 @@ def test_where_it_cannot_be_found_out_it_does_not(monkeypatch):
 
     monkeypatch.setattr(lookup.socket, "socket", full)
     assert not leads_away(ipaddress.ip_address("8.8.8.8"))
+
+
+ABANDONED = """
+import asyncio, socket, threading
+from plughost.guard.lookup import Lookup
+
+socket.getaddrinfo = lambda *_, **__: threading.Event().wait()  # a name server that never answers
+
+async def main():
+    lookup = Lookup(2, "test")
+    for _ in range(4):
+        try:
+            await asyncio.wait_for(lookup("slow.test"), 0.01)
+        except TimeoutError:
+            print(threading.active_count() - 1)
+
+asyncio.run(main())
+"""
+
+
+def test_a_name_server_that_never_answers_keeps_no_program_from_ending():
+    """Nor do lookups that nobody waits for any more become more than there may be at once."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", ABANDONED]
+    ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=20, check=False)
+    assert (ran.returncode, ran.stdout.split(), ran.stderr) == (0, ["1", "2", "2", "2"], "")
+
+
+async def test_lookups_take_turns_and_tell_what_went_wrong():
+    lookups = lookup.Lookup(1, "test")
+    threads = [await lookups.in_thread(threading.get_ident) for _ in range(2)]
+    assert threading.get_ident() not in threads
+    with pytest.raises(ZeroDivisionError):
+        await lookups.in_thread(lambda: 1 // 0)
+    go, began = threading.Event(), threading.Event()
+    first = asyncio.ensure_future(lookups.in_thread(lambda: (began.set(), go.wait())))
+    await until(began.is_set)
+    second = asyncio.ensure_future(lookups.in_thread(lambda: "second"))
+    first.cancel()
+    await asyncio.wait([first])
+    assert not second.done(), "its thread is still taken"
+    go.set()
+    assert await second == "second"
+
+
+async def test_where_no_thread_can_be_started_a_lookup_fails_and_the_next_one_may_work(monkeypatch):
+    lookups = lookup.Lookup(1, "test")
+    with monkeypatch.context() as short:
+        short.setattr(threading.Thread, "start", lambda _: (_ for _ in ()).throw(RuntimeError("no thread")))
+        with pytest.raises(OSError, match="no thread"):
+            await lookups.in_thread(lambda: 1)
+    assert await lookups.in_thread(lambda: 1) == 1

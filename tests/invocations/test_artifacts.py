@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from plughost.base import hiding
 from plughost.base.errors import Denied
 from plughost.base.hiding import Hidden
 from plughost.invocations import artifacts
@@ -95,3 +96,38 @@ def test_the_same_file_may_be_kept_by_several_at_once(scratch: Path, tmp_path: P
     monkeypatch.setattr(os, "rename", another_between)
     assert taken([{"path": "report.txt"}], str(scratch), str(tmp_path / "kept"), Hidden())
     assert len(list((tmp_path / "kept").iterdir())) == 1
+
+
+@pytest.mark.parametrize("before", [0, 1, artifacts.SLICE - 5, artifacts.SLICE, 3 * artifacts.SLICE - 1])
+@pytest.mark.parametrize("spelled", [b"s3cret-value", b"s3cret%2Dvalue", "wörds s3cret-value".encode()])
+def test_a_secret_is_found_wherever_it_is_in_a_file(scratch: Path, before: int, spelled: bytes) -> None:
+    hidden = Hidden()
+    hidden.learn(["s3cret-value"])
+    (scratch / "large").write_bytes(b"\xff" * before + spelled + b"\xc3" * 100_000)
+    with pytest.raises(Denied, match="holds a secret"):
+        taken([{"path": "large"}], str(scratch), None, hidden)
+    (scratch / "large").write_bytes(b"\xff" * before + spelled[:-1] + b"\xc3" * 100_000)
+    assert taken([{"path": "large"}], str(scratch), None, hidden)[0]["bytes"] > 100_000
+
+
+def test_a_large_file_is_searched_in_slices(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one go, its text would hold every other thread, the event loop's too."""
+    sizes: list[int] = []
+    feed = hiding.Sliced.feed
+
+    def noted(slices: hiding.Sliced, said: str, *, final: bool = False) -> str:
+        sizes.append(len(said))
+        shown = feed(slices, said, final=final)
+        sizes.append(len(shown))
+        return shown
+
+    monkeypatch.setattr(hiding.Sliced, "feed", noted)
+    monkeypatch.setattr(Hidden, "whole", None)
+    (scratch / "large").write_bytes(b"\xff" * (1 << 20))
+    hidden = Hidden()
+    assert taken([{"path": "large"}], str(scratch), None, hidden)[0]["bytes"] == 1 << 20
+    assert not sizes, "there is nothing to look for"
+    hidden.learn(["s3cret-value"])
+    assert taken([{"path": "large"}], str(scratch), None, hidden)[0]["bytes"] == 1 << 20
+    assert sum(sizes) == 2 << 20
+    assert max(sizes) <= artifacts.SLICE + hidden.longest

@@ -47,8 +47,9 @@ async def test_without_scratch_nothing_can_be_written(lab, filesystem):
 
 @pytest.mark.clause("VAI-43", "VAI-93")
 @pytest.mark.parametrize("filesystem", ["none", "assets_ro"])
-async def test_without_scratch_no_file_of_the_package_can_be_locked_or_watched(lab, filesystem):
-    """Each process of a package has the same files, whose ever it is: a lock would be seen by all."""
+async def test_without_scratch_no_file_can_be_locked_watched_or_dated(lab, filesystem):
+    """Each process of a package has the same files, and the machine's devices, whose ever it is: a lock or a
+    time would be seen by all."""
     ask_for(lab, filesystem)
     path = f"{lab.shelf.package.folder}/bin/plugin"
     outcome = await lab.tool("writes", do="lock and watch", path=path)

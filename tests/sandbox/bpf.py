@@ -45,9 +45,8 @@ def verdict(policy: dict[str, Any], call: str | None, args: Sequence[int], cases
             return ERRNO | getattr(errno, group["answer"])
     for check in policy["check"]:
         if call in check["calls"]:
-            rows = check["rows"]
-            for case in cases:
-                rows = check.get(case, rows)
+            given = [check[case] for case in cases if case in check]
+            rows = [] if [] in given else (given or [check["rows"]])[0]
             if any(all(holds(text, policy["names"], args) for text in row) for row in rows):
                 return ALLOW
             return ERRNO | getattr(errno, check["otherwise"])

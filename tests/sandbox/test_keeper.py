@@ -14,6 +14,7 @@ import plughost
 from plughost.base.errors import LaunchFailed
 from plughost.guard.powers import Endpoint, Powers
 from plughost.sandbox import confined as module
+from tests.support import fds
 
 pytestmark = pytest.mark.usefixtures("strict")
 
@@ -126,3 +127,17 @@ async def test_the_first_is_cancelled_and_nothing_is_left(monkeypatch, folder):
         adding.cancel()
         await asyncio.gather(adding, return_exceptions=True)
     assert not list(folder.glob("plughost-host-*"))
+
+
+async def test_a_plugin_that_was_removed_leaves_no_folder_and_no_descriptor(host):
+    """Else a host that adds and removes plugins of many names would run out of them."""
+    left = []
+    for name in ("first", "second", "third"):
+        plugin = await host.add(spec(1001, name))
+        assert await plugin.call("one") == 1
+        rooms = Path(host._keeper._ground.quarters.path)
+        assert [each for each in rooms.iterdir() if each.is_dir()]
+        await host.remove(name)
+        assert not [each for each in rooms.iterdir() if each.is_dir()]
+        left.append(len(fds()))
+    assert left[0] == left[1] == left[2]

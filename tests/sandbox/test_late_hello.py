@@ -23,6 +23,7 @@ from tests.sandbox.conftest import *  # noqa: F403
 from tests.sandbox.outside import Guest, web
 from tests.sandbox.test_egress import fetch
 from tests.sandbox.test_egress_rules import HELLO, hello, in_records
+from tests.support import until
 
 EVIL = hello("evil.test")
 PLAIN = {
@@ -45,7 +46,14 @@ def all_passed(late: LateHello, data: bytes, cuts: list[int]) -> bytes:
 
 def begins_again(data: bytes, size: int) -> bool:
     """Whether a later record of this hello begins with a ClientHello's first byte and possible length."""
-    return any(data[at] == 1 and data[at + 1] in (0, 1) for at in range(5 + size, len(data) - 1, size))
+    return any(data[at] == 1 and data[at + 1] <= 2 for at in range(5 + size, len(data) - 1, size))
+
+
+def before_compressions(record: bytes) -> int:
+    """Bytes of a hello in one record up to its compressions: its name comes after them."""
+    at = 5 + 4 + 2 + 32
+    at += 1 + record[at]
+    return at + 2 + int.from_bytes(record[at : at + 2], "big")
 
 
 cuts = st.lists(st.integers(0, 1200), max_size=12)
@@ -58,7 +66,8 @@ def test_a_hello_after_plain_bytes_has_to_name_the_granted_host(plain, size, cut
     # as a hello does.
     if plain != PLAIN["half a record"] and not begins_again(HELLO, size):
         assert all_passed(LateHello("good.test"), good, cuts) == good
-    with pytest.raises(Mismatch, match="ClientHello names 'evil.test', and not good.test|too long"):
+    told = None if begins_again(EVIL, size) else "ClientHello names 'evil.test', and not good.test|too long"
+    with pytest.raises(Mismatch, match=told):
         all_passed(LateHello("good.test"), plain + in_records(EVIL, size) + b"more", cuts)
 
 
@@ -71,7 +80,7 @@ def test_of_a_hello_to_another_name_too_little_is_passed_on_to_name_it(plain, cu
         for start, end in pairwise(edges):
             passed += late.feed(data[start:end])
     assert data.startswith(passed)
-    assert len(passed) <= len(plain) + 10
+    assert len(passed) < len(plain) + before_compressions(EVIL)
     assert b"evil" not in passed
 
 
@@ -173,9 +182,70 @@ def test_nobody_is_kept_busy_with_beginnings(piece):
 
 def test_a_hello_that_never_gets_whole_is_not_passed_on():
     late = LateHello("good.test")
-    assert late.feed(b"x" + HELLO[:60]) == b"x"
+    known = before_compressions(HELLO)
+    assert late.feed(b"x" + HELLO[: known - 1]) == b"x" + HELLO[: known - 1]
+    assert late.feed(HELLO[known - 1 : -1]) == b""
     with pytest.raises(Mismatch, match="ends before it is whole"):
         late.end()
+
+
+def named_by(record: bytes, tls_files) -> list[str | None]:
+    """What OpenSSL takes for the name, as a server that is given these bytes."""
+    named: list[str | None] = []
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*tls_files)
+    context.sni_callback = lambda connection, name, _: named.append(name)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    incoming.write(record)
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(incoming, outgoing, server_side=True).do_handshake()
+    return named
+
+
+@pytest.mark.parametrize("version", [0x0301, 0x0303, 0x0FFF, 0x1003, 0x7F03, 0xFFFF])
+def test_a_hello_is_one_whatever_version_it_says(version, tls_files):
+    odd = EVIL[:9] + version.to_bytes(2, "big") + EVIL[11:]
+    assert named_by(odd, tls_files) == ["evil.test"], "a server overlooks it"
+    with pytest.raises(Mismatch, match=r"evil\.test"):
+        LateHello("good.test").feed(b"\n" + odd)
+
+
+@pytest.mark.parametrize("version", [0x0000, 0x0203])
+def test_versions_that_only_some_servers_overlook_hide_no_hello_either(version):
+    with pytest.raises(Mismatch, match=r"evil\.test"):
+        LateHello("good.test").feed(b"\n" + EVIL[:9] + version.to_bytes(2, "big") + EVIL[11:])
+
+
+def large(suites: int, padding: int) -> bytes:
+    """A hello to evil.test with so many bytes of unknown cipher suites and of extensions that say nothing."""
+    at = before_compressions(EVIL)
+    begin = 5 + 4 + 2 + 32 + 1 + EVIL[5 + 4 + 2 + 32]
+    own = EVIL[begin + 2 : at] + b"\x5a\x5a" * (suites // 2)
+    rest = EVIL[at + 2 + 2 :]  # past the compressions and the length of the extensions
+    pads = b"".join(
+        bytes((0x7A, number)) + size.to_bytes(2, "big") + bytes(size)
+        for number, size in enumerate([16_000] * (padding // 16_000) + [padding % 16_000])
+    )
+    extensions = rest + pads
+    body = (
+        EVIL[9:begin] + len(own).to_bytes(2, "big") + own + EVIL[at : at + 2]
+        + len(extensions).to_bytes(2, "big") + extensions
+    )  # fmt: skip
+    return b"\x16\x03\x01\x00\x00\x01" + len(body).to_bytes(3, "big") + body
+
+
+@pytest.mark.parametrize("sizes", [(900, 0), (2_000, 0), (16_000, 0), (40_000, 0), (65_470, 65_090)])
+@pytest.mark.parametrize("size", [16_384, 2_000])
+def test_a_hello_with_many_cipher_suites_is_one(sizes, size, tls_files):
+    """It may fill several records before its name comes, and be as long as OpenSSL takes."""
+    records = in_records(large(*sizes), size)
+    assert named_by(records, tls_files) == ["evil.test"]
+    late, passed = LateHello("good.test"), b""
+    with pytest.raises(Mismatch, match=r"evil\.test|too long"):
+        late.feed(b"\n")
+        for start in range(0, len(records), 4096):
+            passed += late.feed(records[start : start + 4096])
+    assert b"evil" not in passed
 
 
 # By the port
@@ -257,6 +327,33 @@ async def test_a_port_for_tls_takes_tls(outside, tls_files, monkeypatch):
         await guest.connect(f"good.test:{server.port}")
         tls = ssl.create_default_context(cafile=tls_files[0])
         assert (await fetch(guest, tls, "good.test")).endswith(b"GET /page HTTP/1.1")
+
+
+@pytest.mark.parametrize("greeting", [b"220 ready\r\n", b""])
+async def test_on_a_port_for_tls_a_server_that_speaks_something_else_is_not_spoken_to(
+    outside, monkeypatch, greeting
+):
+    """To a server that begins TLS on demand, a hello is an unknown command, and after it comes STARTTLS."""
+    heard = bytearray()
+
+    async def mail(reader, writer):
+        writer.write(greeting)
+        while data := await reader.read(65536):
+            heard.extend(data)
+            writer.write(b"500 unknown command\r\n")
+
+    server = await outside.server(mail)
+    monkeypatch.setitem(tls_ports.TLS_PORTS, server.port, "test")
+    with Guest(outside.way(Endpoint("good.test", server.port, private=True))) as guest:
+        await guest.connect(f"good.test:{server.port}")
+        assert await guest.read(len(greeting)) == greeting
+        await guest.send(HELLO + b"\r\nSTARTTLS\r\n" + EVIL)
+        await until(lambda: outside.records or b"STARTTLS" in heard)
+    record = await outside.record()
+    assert (record.verdict, record.up) == ("refused", 0 if greeting else len(HELLO))
+    assert "does not answer with TLS" in record.why
+    assert record.wanting == Endpoint("good.test", server.port, private=True, plain=True)
+    assert b"STARTTLS" not in heard
 
 
 @pytest.mark.parametrize("plain", [plain for name, plain in PLAIN.items() if "hello" not in name])

@@ -9,6 +9,7 @@ import pytest
 from plughost.base.errors import Unconfinable
 from plughost.sandbox import users as module
 from plughost.sandbox.users import UIDS, User, Users, barrier, check_reach
+from tests.support import fds
 
 
 @pytest.fixture
@@ -27,6 +28,19 @@ def test_a_plugin_has_one_user_of_its_own_and_gets_it_again(locks):
     assert again.take("other") == other
     assert again.take("one") == one
     again.close()
+
+
+def test_a_user_that_was_given_back_is_the_same_for_the_next_host(locks):
+    first, second = Users(locks), Users(locks)
+    before = len(fds())
+    user = first.take("one")
+    assert second.take("one") != user, "it is one host's at a time"
+    first.give_back("one")
+    second.give_back("one")
+    assert len(fds()) == before
+    assert second.take("one") == user
+    for users in (first, second):
+        users.close()
 
 
 def test_whom_a_plugin_would_become_is_foreseen_and_nothing_is_recorded(locks):

@@ -114,6 +114,18 @@ class Hidden:
         parts = (said[at : at + SLICE] for at in range(0, len(said), SLICE))
         return "".join([*(slices.feed(part) for part in parts), slices.feed("", final=True)])
 
+    def is_in(self, parts: Iterable[str]) -> bool:
+        """Whether `whole` would hide something of a text that comes in parts. It may take long, too."""
+        if self._is_empty or self._hides_all:
+            return self._hides_all
+        slices, unseen = self.slices(), ""
+        for part in parts:
+            unseen += part
+            if not unseen.startswith(shown := slices.feed(part)):
+                return True
+            unseen = unseen[len(shown) :]
+        return slices.feed("", final=True) != unseen
+
     def slices(self) -> Sliced:
         """The same for a text that comes in slices."""
         return Sliced(self)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import ipaddress
 import socket
+import threading
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from plughost.guard.addresses import Address, is_public, literal
 
@@ -19,20 +20,44 @@ Resolve = Callable[[str], Awaitable[Sequence[str]]]
 
 
 class Lookup:
-    """The machine's own resolver. A thread starts when there is work for it."""
+    """The machine's own resolver, in so many threads at once. One starts when there is work for it.
+
+    A program does not wait for them at its end: a name server that never answers keeps nobody from leaving.
+    """
 
     def __init__(self, threads: int, name: str) -> None:
-        self._threads = ThreadPoolExecutor(threads, name)
+        self._turns = asyncio.Semaphore(threads)
+        self._name = name
 
     async def __call__(self, host: str) -> list[str]:
         found = await self.in_thread(partial(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM))
         return [str(address[0]) for *_, address in found]
 
     async def in_thread(self, work: Callable[[], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        """What `work` returns. Whoever no longer waits for it leaves its thread taken until it is done."""
+        await self._turns.acquire()
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
 
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        def settle(set_it: Callable[[Any], None], outcome: Any) -> None:
+            self._turns.release()
+            if not done.done():
+                set_it(outcome)
+
+        def run() -> None:
+            try:
+                outcome: tuple[Callable[[Any], None], Any] = (done.set_result, work())
+            except BaseException as error:
+                outcome = (done.set_exception, error)
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(settle, *outcome)
+
+        try:
+            threading.Thread(target=run, name=self._name, daemon=True).start()
+        except RuntimeError as error:
+            self._turns.release()
+            raise OSError(errno.EAGAIN, str(error)) from error
+        return await done
 
 
 def leads_away(address: Address) -> bool:

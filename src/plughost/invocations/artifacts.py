@@ -6,14 +6,17 @@ kept is named by its digest.
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from typing import Any
 
 from plughost.base.errors import Denied, HostFailed
 from plughost.base.hiding import Hidden
+from plughost.base.json_pieces import SLICE
 from plughost.base.text import brief
 from plughost.guard.beneath import Escapes, open_beneath
 from plughost.sandbox.temporary_folder import open_folder
@@ -39,8 +42,7 @@ def taken(artifacts: list[Any], scratch: str | None, folder: str | None, hidden:
             continue
         content = _content(artifact["path"], scratch, left)
         left -= len(content)
-        text = content.decode(errors="replace")
-        if hidden.whole(text) != text:
+        if hidden.is_in(_text(content)):
             raise Denied(f"the artifact {brief(artifact['path'])} holds a secret")
         digest = hashlib.sha256(content).hexdigest()
         if folder is not None:
@@ -50,6 +52,14 @@ def taken(artifacts: list[Any], scratch: str | None, folder: str | None, hidden:
             {**named, "name": os.path.basename(artifact["path"]), "sha256": digest, "bytes": len(content)}
         )
     return told
+
+
+def _text(content: bytes) -> Iterator[str]:
+    """In slices: one long text would hold the interpreter, and so every other thread, for a second."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    for at in range(0, len(content), SLICE):
+        yield decoder.decode(content[at : at + SLICE])
+    yield decoder.decode(b"", final=True)
 
 
 def _content(path: Any, scratch: str | None, left: int) -> bytes:

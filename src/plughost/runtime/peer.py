@@ -609,6 +609,7 @@ class Peer:
             self._drop(error.message, error.head)
         else:
             del self._ledger[oldest.number]
+            self.unresponsive = True
             self._owner.on_malformed(oldest, error)
 
     def _give_up(self, noise: Noise, number: int) -> None:
@@ -616,6 +617,7 @@ class Peer:
         pending = self._ledger.get(number)
         if pending is not None and (noise.final or pending.deadline == FOREVER):
             del self._ledger[number]
+            self.unresponsive = True
             self._owner.on_malformed(pending, Malformed(noise.reason, head=noise.head))
 
     def _discard(self, data: bytes) -> None:

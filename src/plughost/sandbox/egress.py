@@ -76,7 +76,6 @@ class Egress:
         for task in self._live:
             task.cancel()
         await asyncio.gather(*self._live, return_exceptions=True)
-        self._lookup.close()
 
     def _accept_or_rest(self) -> None:
         room = len(self._live) < self._bounds.connections and self._accepts_left > 0

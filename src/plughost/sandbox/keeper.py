@@ -242,6 +242,8 @@ class Keeper:
             await _close([*kept.stale, *([kept.way_out] if kept.way_out is not None else [])])
             if kept.group is not None:
                 await _remove(kept.group)
+            if self._ground is not None:
+                await asyncio.to_thread(self._ground.quarters.leave, plugin)
 
     async def close(self) -> None:
         if self._grounding is not None:

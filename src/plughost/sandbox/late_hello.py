@@ -1,16 +1,17 @@
 """ClientHellos wherever they come: after STARTTLS, PostgreSQL's SSLRequest, a PROXY header, or another hello.
 
 All that a plugin sends is looked through, for as long as the connection lasts. Bytes that may begin a hello
-are passed on until it is clear that they do: by then the server has no name yet. The rest of it is held back
-until its name is known to be right. What a lenient server might take for a hello counts as one, and has to be
-well-formed then; in other data such a beginning comes once in some 8 GiB.
+are passed on up to its list of compressions: the name comes after that, so by then the server has none. The
+rest of it is held back until its name is known to be right. What a lenient server might take for a hello
+counts as one, whatever version it says, and has to be well-formed then; in other data such a beginning comes
+once in some 6 GiB.
 """
 
 from __future__ import annotations
 
 import re
 
-from plughost.sandbox.opening import Mismatch, Opening
+from plughost.sandbox.opening import MAX_RECORDS, Mismatch, Opening
 
 _START = re.compile(rb"\x16[\x00-\x0f].[\x00-\x48].\x01", re.S)
 """A record's type, version and length, and the first byte of a ClientHello."""
@@ -23,10 +24,14 @@ _HANDSHAKE = 22
 _LAST_MAJOR = 15
 _HEADER = 5
 """Bytes before a record's content: type, version, length."""
-_KNOWN_BY = 5
-"""Bytes of a message by which it is a ClientHello: its type, its length, and its version's first byte."""
-_LOOK = 1024
-"""Bytes within which that has to be seen, in however small records."""
+_LENGTH = slice(1, 4)
+"""Of a message, after its type."""
+_LONGEST = b"\x02\x01"
+"""The first two bytes of the largest length that servers take: OpenSSL's is 131,396."""
+_SESSION = 1 + 3 + 2 + 32
+"""Where the length of a hello's session is: after its type, length, version and random."""
+_LOOK = 20 << 10
+"""Bytes within which it has to be seen whether it is a hello: the longest record, and the next header."""
 
 
 class LateHello:
@@ -88,23 +93,32 @@ def _next_start(seen: bytes, at: int) -> int:
 def _is_hello(seen: bytes) -> bool | None:
     """Whether the records that begin here may hold a ClientHello; None while too little is seen of them."""
     message, at = b"", 0
-    while at + _HEADER <= len(seen):
+    for _ in range(MAX_RECORDS):
+        if at + _HEADER > len(seen):
+            return None if len(seen) < _LOOK else True
         if seen[at] not in _CONTENT_TYPES or seen[at + 1] > _LAST_MAJOR:
             return False
         size = int.from_bytes(seen[at + 3 : at + _HEADER], "big")
         if seen[at] == _HANDSHAKE:
             message += seen[at + _HEADER : at + _HEADER + size]
-        if message and not _may_be_hello(message):
-            return False
-        if len(message) >= _KNOWN_BY:
-            return True
+        if message and (is_hello := _is_hello_message(message)) is not None:
+            return is_hello
         at += _HEADER + size
-    return None if len(seen) < _LOOK else True
+    return True
 
 
-def _may_be_hello(message: bytes) -> bool:
-    """As far as it is seen: the type, a length below 128 KiB, and version 3 or an odd one."""
-    return message[0] == 1 and message[1:2] in (b"", b"\0", b"\1") and message[4:5] in _MAJORS
-
-
-_MAJORS = (b"", *(bytes([major]) for major in range(3, _LAST_MAJOR + 1)))
+def _is_hello_message(message: bytes) -> bool | None:
+    """By its type, a length that servers take, and what it says before its compressions, which has to fit in.
+    Its version tells nothing: servers that find the extension for versions overlook it."""
+    if message[0] != 1 or message[1:3] > _LONGEST:
+        return False
+    if len(message) <= _SESSION:
+        return None
+    suites = _SESSION + 1 + message[_SESSION]
+    if len(message) < suites + 2:
+        return None
+    size = int.from_bytes(message[suites : suites + 2], "big")
+    end = suites + 2 + size
+    if size < 2 or size % 2 or end >= 4 + int.from_bytes(message[_LENGTH], "big"):
+        return False
+    return True if len(message) >= end else None

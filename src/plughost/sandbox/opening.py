@@ -43,7 +43,7 @@ class Mismatch(Exception):
 
 
 class NotTLS(Mismatch):
-    """The plugin begins with something else, where TLS has to come first."""
+    """The plugin or the server begins with something else, where TLS has to come first."""
 
 
 class Opening:
@@ -144,16 +144,19 @@ class Opening:
 
 
 class Answer:
-    """What a server says first: whether it asks for a second hello."""
+    """What a server says first: whether it speaks TLS, and asks for a second hello."""
 
     def __init__(self) -> None:
         self.asks_again = False
+        self.is_tls = True
+        """As far as it is known: its first byte tells."""
         self._held = bytearray()
 
     def feed(self, data: bytes) -> bool:
         """Whether it is known by now."""
         self._held += data
         held, hello, at = self._held, bytearray(), 0
+        self.is_tls = not held or held[0] in _CONTENT_TYPES
         while len(held) >= at + 5:
             size = int.from_bytes(held[at + 3 : at + 5], "big")
             if held[at] not in _CONTENT_TYPES or size > MAX_HELLO or len(held) > MAX_HELLO:
@@ -164,7 +167,7 @@ class Answer:
                 self.asks_again = hello[0] == _SERVER_HELLO and hello[6:38] == _RETRY
                 return True
             at += 5 + size
-        return bool(held) and held[0] not in _CONTENT_TYPES
+        return not self.is_tls
 
 
 def server_name(hello: bytes) -> str | None:

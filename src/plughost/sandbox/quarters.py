@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import os
 import shutil
 import tempfile
@@ -34,6 +35,7 @@ class Quarters:
         self.base = os.path.realpath(base or default_base())
         self.users = users or Users()
         self._rooms: dict[str, Room] = {}
+        self._numbers = itertools.count()
         self._one_at_a_time = threading.Lock()
         """How plugins are confined is decided in threads, several at once."""
         self._pid = os.getpid()
@@ -57,13 +59,22 @@ class Quarters:
         if plugin not in self._rooms:
             user = self.users.take(plugin) if os.geteuid() == 0 else None
             # Numbered, not named: a socket's path has 107 bytes, and a plugin's name may be anything.
-            path = os.path.join(self.path, str(len(self._rooms)))
+            path = os.path.join(self.path, str(next(self._numbers)))
             with _made(path) as folder:
                 if user is not None:
                     os.fchown(folder, 0, user.gid)
                     os.fchmod(folder, 0o710)
             self._rooms[plugin] = Room(path, user)
         return self._rooms[plugin]
+
+    def leave(self, plugin: str) -> None:
+        """Removes the plugin's room, if it has one, and gives its user back. It must have ended. Blocking."""
+        with self._one_at_a_time:
+            room = self._rooms.pop(plugin, None)
+        if room is not None:
+            remove(room.path)
+        with self._one_at_a_time:
+            self.users.give_back(plugin)
 
     def reachable(self, program: str) -> str:
         """A copy of a program of ours, for users who cannot reach it where it is."""

@@ -125,11 +125,18 @@ class Tunnel:
 
     async def _greeted(self, data: bytes, opening: Opening) -> bytes:
         """Passes the hello on, and returns what may follow it. No byte does before the server has answered:
-        it might be the second hello that the server asks for."""
+        it might be the second hello that the server asks for. Nor where that answer is no TLS: to such a
+        server the hello was an unknown command, and one that begins TLS could follow."""
         hello, rest = data[: opening.hello_ends], data[opening.hello_ends :]
+        self._check_answer()
         await self._up.send(hello)
         await self._answered.wait()
+        self._check_answer()
         return await self._opened(rest, opening.again()) if self._answer.asks_again else rest
+
+    def _check_answer(self) -> None:
+        if not self._answer.is_tls:
+            raise NotTLS("the server does not answer with TLS, on a port that is for TLS alone")
 
     def _heard(self, data: memoryview) -> None:
         if not self._answered.is_set() and self._answer.feed(bytes(data)):

@@ -34,13 +34,15 @@ class User(NamedTuple):
 
 
 class Users:
-    """The users of one host's plugins, each held until `close`; foreseen only, nothing is recorded."""
+    """The users of one host's plugins, each held until it is given back, or `close`; foreseen only, nothing
+    is recorded."""
 
     def __init__(self, records: str = RECORDS, *, foreseen: bool = False) -> None:
         self._records = records
         self._foreseen = foreseen
         self._taken: dict[str, User] = {}
-        self._held: list[int] = []
+        self._held: dict[int, int] = {}
+        """The locked record of each uid."""
 
     def take(self, plugin: str) -> User:
         """The plugin's user; the same one when asked again."""
@@ -48,8 +50,14 @@ class Users:
             self._taken[plugin] = self._user(plugin)
         return self._taken[plugin]
 
+    def give_back(self, plugin: str) -> None:
+        """No process of it is left. Its uid stays the one of its name."""
+        user = self._taken.pop(plugin, None)
+        if user is not None and user.uid in self._held:
+            os.close(self._held.pop(user.uid))
+
     def close(self) -> None:
-        for fd in self._held:
+        for fd in self._held.values():
             os.close(fd)
         self._held.clear()
         self._taken.clear()
@@ -113,7 +121,7 @@ class Users:
                 else:
                     os.ftruncate(fd, 0)
                     os.pwrite(fd, record, 0)
-                self._held.append(fd)
+                self._held[uid] = fd
                 return True
         except BlockingIOError:
             pass

@@ -131,7 +131,6 @@ class Network:
                 limit.reschedule(0)
         if self._running:
             await self._idle.wait()
-        self._lookup.close()
 
     async def _follow(self, reach: Reach, hop: Hop) -> Fetched:
         start = hop.target

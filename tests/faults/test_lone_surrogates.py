@@ -74,13 +74,13 @@ ALL = [mcptest, rune, kaged, kaged_with_its_id_in_the_middle, ainb, vai]
 @pytest.mark.clause("RUNE-03", "MCPT-05", "KAGED-35", "VAI-38")
 @pytest.mark.parametrize("contract", ALL, ids=lambda contract: contract.__name__)
 async def test_a_result_with_a_lone_surrogate_arrives_with_a_replacement_character(host, tmp_path, contract):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await contract(host, tmp_path, CUT) == SEEN
 
 
 @pytest.mark.parametrize("contract", ALL, ids=lambda contract: contract.__name__)
 async def test_a_result_with_too_many_fails_its_call_at_once(host, tmp_path, contract):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         with pytest.raises(plughost.Malformed):
             await contract(host, tmp_path, TOO_MANY)
 
@@ -121,7 +121,7 @@ async def test_what_an_ainb_plugin_asks_and_tells_with_one_is_answered_and_logge
 async def test_what_a_kaged_plugin_asks_with_one_is_answered(host, tmp_path):
     place = kaged_support.folder(tmp_path, capabilities=["kaged:storage:read", "kaged:storage:write"])
     plugin = await host.add(kaged_support.spec(place, "kaged:storage:read", "kaged:storage:write"))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await plugin.call("p.echo", {})
         told = '{"jsonrpc":"2.0","method":"p.happened","params":{"text":"' + CUT + '"}}\n'
         asked = (

@@ -68,7 +68,7 @@ async def test_whoever_leaves_at_whatever_step_leaves_nothing(bench, reuse: str)
     assert step > 4
     ids = [each.invocation_id for each in lab.kept.of(Began)]
     assert [each.invocation_id for each in lab.kept.of(Ended)] == ids
-    assert len(ids) == step - 1
+    assert len(ids) == step - 2, "all but the one that was left while its schema was compiled: it had not begun"
     assert not lab.invoker.running
     assert all(not process.users for process in lab.invoker.pool._all_warm())
     if reuse == "invocation":

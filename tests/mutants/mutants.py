@@ -283,7 +283,7 @@ MUTANTS = [
     Mutant("a-terminal-obeys-a-plugin", "screens/cell_width.py", "(character.isprintable() and category[0]", "(category[0]", "tests/unit/screens/test_render.py"),
     Mutant("a-variation-changes-the-width", "screens/cell_width.py", '        and "VARIATION SELECTOR" not in unicodedata.name(character, "VARIATION SELECTOR")\n', "", "tests/unit/screens/test_render.py"),
     Mutant("half-a-wide-character", "screens/render.py", "        elif x + 1 < len(symbols):", "        elif True:", "tests/unit/screens/test_render.py"),
-    Mutant("every-row-is-drawn-again", "screens/terminal/row_widget.py", "if changed is None or not known or not fitting:", "if True:", "tests/screens/test_tmux.py"),
+    Mutant("every-row-is-drawn-again", "screens/terminal/row_widget.py", "if changed is None or not known or not fitting or not self._is_painted:", "if True:", "tests/screens/test_tmux.py"),
     Mutant("a-stalled-terminal-stalls-the-host", "screens/terminal/app.py", "return bool(ready & select.POLLOUT)", "return True", "tests/screens/test_tmux.py"),
     Mutant("r-is-typed-into-a-hung-plugin", "screens/terminal/screen_widget.py", "error_panel is not None and error_panel.restartable", "False", "tests/screens/test_app.py"),
     Mutant("unseen-screens-are-drawn", "screens/terminal/app.py", "        self._stop_watching()\n        self._chosen", "        self._chosen", "tests/screens/test_app.py"),

@@ -22,8 +22,6 @@ from plughost.errors import InvalidSpec
 from tests.support import ROOT, all_gone
 
 PLUGHOST = f"{sys.executable} -m plughost.cli"
-pytestmark = pytest.mark.serial  # each host has seconds for each axis
-
 FAULTY = f"{sys.executable} {shlex.quote(str(ROOT / 'tests/support/faulty_host.py'))}"
 pytestmark = pytest.mark.timeout(
     300

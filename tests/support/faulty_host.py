@@ -80,7 +80,7 @@ def log() -> None:
 
 def files() -> None:
     async def naive(self: Any, caller: Any, params: Any) -> FileContent:
-        self._files._place("read", {"read_sessions"}, params.path)
+        self._files._resolve("read", {"read_sessions"}, params.path)
         try:
             with open(params.path, "rb") as file:
                 data = file.read()
@@ -118,7 +118,7 @@ def chunks() -> None:
 
     def coalescing(self: Any, topic: str, payload: bytes, publisher: str = "host") -> int:
         if len(payload) > 1 << 20 and self.latest(topic).version == 0:
-            return self._keep(topic, payload, publisher) or self._version
+            return self._store(topic, payload, publisher) or self._version
         return put(self, topic, payload, publisher)
 
     Snapshots.put = coalescing

@@ -8,6 +8,7 @@ whoever holds its other end can then end the host; a watchdog begins to count. S
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 from collections.abc import Callable
@@ -17,23 +18,28 @@ O_PATH: int = getattr(os, "O_PATH", 0)
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-def read_regular(
-    path: str | os.PathLike[str], largest: int, check: Callable[[int], None] = lambda fd: None
-) -> bytes:
-    """All of a regular file; OSError when it is something else, or larger than `largest` bytes.
+def open_regular(path: str | os.PathLike[str], check: Callable[[int], None] = lambda fd: None) -> io.FileIO:
+    """Open a regular file for reading, unbuffered; raises OSError when it is something else.
 
     `check` is called with a descriptor of it before it is opened, and raises OSError to refuse it.
     """
     looked = os.open(path, O_PATH | os.O_CLOEXEC if O_PATH else _READ)
     try:
         if not stat.S_ISREG(os.fstat(looked).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
+            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
         check(looked)
         fd = os.open(f"/proc/self/fd/{looked}", _READ) if O_PATH else os.dup(looked)
     finally:
         os.close(looked)
-    with open(fd, "rb") as file:
-        data = file.read(largest + 1)
+    return io.FileIO(fd)
+
+
+def read_regular(
+    path: str | os.PathLike[str], largest: int, check: Callable[[int], None] = lambda fd: None
+) -> bytes:
+    """Read a whole regular file; raises OSError when it is something else, or larger than `largest` bytes."""
+    with open_regular(path, check) as file:
+        data = io.BufferedReader(file).read(largest + 1)
     if len(data) > largest:
         raise OSError(errno.EFBIG, f"larger than {largest} bytes")
     return data

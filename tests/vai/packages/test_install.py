@@ -385,7 +385,7 @@ async def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(signed, folder
         ran = subprocess.run(
             [sys.executable, "-m", "plughost.cli", "verify", what], capture_output=True, text=True, timeout=30
         )
-        assert (ran.returncode != 0, "no regular file" in ran.stderr) == (True, True), ran.stderr
+        assert (ran.returncode != 0, "not a regular file" in ran.stderr) == (True, True), ran.stderr
 
 
 def test_a_name_that_no_file_can_have_is_a_reference():

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from plughost._util.regular_file import open_regular
 from plughost._util.threads import in_thread
+from plughost._util.untrusted_file import open_regular
 from plughost.contracts.vai.manifest import FILE, VaiManifest
 from plughost.errors import InvalidSpec
 from plughost.vai.packages.archive import archive_file

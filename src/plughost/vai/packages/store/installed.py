@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from plughost._util.regular_file import open_regular
+from plughost._util.untrusted_file import open_regular
 from plughost.contracts.vai import manifest
 from plughost.vai.packages.archive.limits import MAX_DOCUMENT_BYTES
 from plughost.vai.packages.errors import Damaged

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from plughost._util.regular_file import open_regular
 from plughost._util.threads import in_thread
+from plughost._util.untrusted_file import open_regular
 from plughost.vai.packages.oci.content_store import Descriptor, Progress
 from plughost.vai.packages.oci.errors import disk_error
 from plughost.vai.packages.oci.layout.blob_writer import CHUNK, BlobWriter, receive_blob

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from plughost._util.regular_file import open_regular
 from plughost._util.threads import in_thread
+from plughost._util.untrusted_file import open_regular
 from plughost.vai.packages.oci.content_store import MANIFEST, MAX_MANIFEST, Descriptor, Progress
 from plughost.vai.packages.oci.digests import check, digest_of, hex_of, is_digest
 from plughost.vai.packages.oci.errors import BadContent, NotFound, disk_error

@@ -26,7 +26,7 @@ def open_regular(path: str | os.PathLike[str], check: Callable[[int], None] = la
     looked = os.open(path, O_PATH | os.O_CLOEXEC if O_PATH else _READ)
     try:
         if not stat.S_ISREG(os.fstat(looked).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+            raise OSError(f"{os.path.basename(path)!r} is not a regular file")
         check(looked)
         fd = os.open(f"/proc/self/fd/{looked}", _READ) if O_PATH else os.dup(looked)
     finally:
@@ -38,8 +38,8 @@ def read_regular(
     path: str | os.PathLike[str], largest: int, check: Callable[[int], None] = lambda fd: None
 ) -> bytes:
     """Read a whole regular file; raises OSError when it is something else, or larger than `largest` bytes."""
-    with open_regular(path, check) as file:
-        data = io.BufferedReader(file).read(largest + 1)
+    with io.BufferedReader(open_regular(path, check)) as file:
+        data = file.read(largest + 1)
     if len(data) > largest:
         raise OSError(errno.EFBIG, f"larger than {largest} bytes")
     return data

@@ -244,7 +244,7 @@ class Plugin:
         try:
             return decode(answer.result, kind=type)
         except Malformed as error:
-            raise pending.owner.garbled(error) from error.__cause__
+            raise pending.owner.undecodable(error) from error.__cause__
 
     def notify(self, method: str, params: Any = ABSENT, *, urgent: bool = False) -> bool:
         """Send a notification, with `urgent` before everything that waits to be sent. False if the plugin is

@@ -216,15 +216,15 @@ MUTANTS = [
     Mutant("confined-without-a-word", "engine/launcher/launch.py", 'if launch.confine != "-" and b"confined" not in self._lines():', "if False:", "tests/sandbox/test_inner.py tests/sandbox/test_through_bubblewrap.py"),
     # Calls that say something, and calls that are told to stop
     Mutant("nobody-hears-events", "engine/peer.py", "            self._progress_events.append((pending, progress.payload))", "            pass", VAI),
-    Mutant("late-events-go-unrecorded", "engine/peer.py", "if progress.id not in self.stopping:", "if False:", VAI),
+    Mutant("late-events-go-unrecorded", "engine/peer.py", "if progress.id not in self.cancelled:", "if False:", VAI),
     Mutant("events-without-end", "engine/peer.py", "        if excess is not None:", "        if False:", VAI),
     Mutant("a-deaf-caller-is-not-told", "engine/peer.py", "                    pending.set_exception(error)", "                    pass", VAI),
     Mutant("a-cancel-is-not-told", "engine/peer.py", "                self._send_cancel(number, reason)", "                pass", VAI),
     Mutant("a-passed-deadline-is-not-told", "engine/peer.py", "            self._send_cancel(pending.number, DEADLINE_EXCEEDED)", "            pass", VAI),
     Mutant("a-stopping-process-takes-calls", "engine/peer.py", "        self._max_in_flight = 0  #", "        #", VAI),
-    Mutant("a-stopped-process-takes-none", "engine/peer.py", "            self._max_in_flight = self._policy.max_in_flight\n            self._owner", "            self._owner", VAI),
+    Mutant("a-stopped-process-takes-none", "engine/peer.py", "            self._max_in_flight = self._policy.max_in_flight\n        self._owner", "            pass\n        self._owner", VAI),
     Mutant("a-stubborn-process-lives-on", "engine/instance.py", "            self._timer.at(until, self._on_cancel_grace_over)", "            pass", VAI),
-    Mutant("the-newest-cancel-counts", "engine/peer.py", "return next(iter(self.stopping.values()))", "return next(reversed(self.stopping.values()))", VAI),
+    Mutant("the-newest-cancel-counts", "engine/cancelled_calls.py", "return next(iter(self._answer_by.values()), None)", "return next(reversed(self._answer_by.values()), None)", VAI),
     Mutant("no-last-words", "engine/instance.py", "        self._peer.send_shutdown()\n", "", VAI),
     # vai
     Mutant("any-package-is-itself", "contracts/vai/session.py", "        if hello != self._identity:", "        if False:", f"{VAI_TALK} {VAI}"),

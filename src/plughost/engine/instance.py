@@ -143,11 +143,11 @@ class Instance:
     def stopping(self) -> int:
         """How many cancelled calls the process has not answered yet. Until then no further call is sent to
         it."""
-        return len(self._peer.stopping)
+        return len(self._peer.cancelled)
 
     @property
     def accepting_calls(self) -> bool:
-        return self._supervisor.state not in ENDED_STATES and not self._peer.stopping
+        return self._supervisor.state not in ENDED_STATES and not self._peer.cancelled
 
     @property
     def dropped(self) -> int:
@@ -171,7 +171,7 @@ class Instance:
         """The plugin's own error in an answer, as an exception."""
         return self._reporter.error(self._session.to_exception(pending.method, answer))
 
-    def garbled(self, error: Malformed) -> PluginError:
+    def undecodable(self, error: Malformed) -> PluginError:
         """The error of a result that cannot be decoded as the type that was asked for."""
         return self._reporter.error(error)
 
@@ -554,7 +554,7 @@ class Instance:
         message = f"{describe_exit(status)} after its answer"
         return self._reporter.error(Crashed(message, exit_status=status, stderr_tail=cause.stderr_tail))
 
-    # Callbacks of the peer (`Owner`)
+    # Callbacks of the peer (`PeerOwner`)
 
     def on_wanted(self) -> None:
         self._step(SupervisorEvent.WANTED)

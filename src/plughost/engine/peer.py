@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from plughost.clock import Clock
 from plughost.engine.call_queue import CallQueue, NotificationBacklog
 from plughost.engine.caller import Caller, Publication
+from plughost.engine.cancelled_calls import CancelledCalls
 from plughost.engine.deadlines import DeadlineTimer
 from plughost.engine.io.channel import CHUNK, Channel
+from plughost.engine.peer_owner import PeerOwner
 from plughost.engine.pending_call import PendingCall
 from plughost.engine.policy import LifecyclePolicy
 from plughost.engine.progress import ProgressBudget
@@ -34,46 +36,8 @@ FLOOD_FRAMES = 16
 SMALL_READ = 512
 """Bytes of one read from a plugin that floods the host with messages, so that the others wait less."""
 DEADLINE_EXCEEDED = "deadline_exceeded"
-_NO_CALLS: dict[int, float] = {}
 HIGH_WATER = 256 * 1024
 """Bytes that the plugin has not read; with more, further calls wait."""
-
-
-class Owner(Protocol):
-    """The callbacks of a peer to its instance, which makes the decisions."""
-
-    def on_wanted(self) -> None:
-        """A call waits and no process is running."""
-
-    def on_ready(self) -> None:
-        """The handshake is done."""
-
-    def on_answer(self, pending: PendingCall, answer: Response) -> None:
-        """A call was answered (one-shot policies only: with others the peer resolves the call at once)."""
-
-    def on_timeout(self, pending: PendingCall) -> None:
-        """The deadline of a call has passed."""
-
-    def on_excess(self, pending: PendingCall, why: str) -> None:
-        """A call has sent more progress events than it may."""
-
-    def on_stopping(self, until: float | None) -> None:
-        """The plugin must answer the first of its cancelled calls until this time; None when it has answered
-        all of them."""
-
-    def on_settled(self) -> None:
-        """A call is done, no other is open, and no further one is sent."""
-
-    def on_fatal(self, error: PluginError) -> None:
-        """The conversation cannot continue: the process must be killed."""
-
-    def on_malformed(self, pending: PendingCall, error: Malformed) -> None:
-        """The plugin sent something malformed, and this call fails for it."""
-
-    def on_dropped(self, what: str, head: bytes) -> None:
-        """The peer dropped something that the plugin sent."""
-
-    def on_notification(self, notification: Notification) -> None: ...
 
 
 class Peer:
@@ -81,18 +45,18 @@ class Peer:
     cancellations, notifications and requests of the plugin."""
 
     __slots__ = (
-        "_abandoned", "_backlog", "_call_timeout", "_caller", "_channel", "_deadline_timer", "_final_read",
+        "_backlog", "_call_timeout", "_caller", "_channel", "_deadline_timer", "_final_read",
         "_framing", "_ledger", "_loop", "_max_buffered", "_max_in_flight", "_muted", "_notification_limit",
         "_one_shot", "_open", "_owner", "_policy", "_progress_events", "_request_server", "_serve",
         "_session", "_small_reads", "_time", "_timeout_from_write", "_tracks_idleness", "_waiting",
-        "_warn_on_output", "dropped", "last_frame", "stopping", "unresponsive",
+        "_warn_on_output", "cancelled", "dropped", "last_frame", "unresponsive",
     )  # fmt: skip
 
     def __init__(
         self,
         session: Session,
         policy: LifecyclePolicy,
-        owner: Owner,
+        owner: PeerOwner,
         clock: Clock,
         loop: asyncio.AbstractEventLoop,
         serve: Serve | None,
@@ -120,11 +84,8 @@ class Peer:
         self._backlog: NotificationBacklog | None = None  # only while a process is being started
         self._progress_events: list[tuple[PendingCall, msgspec.Raw]] | None = None
         """Progress events of open calls in this read; None when there are none."""
-        self.stopping: dict[int, float] = _NO_CALLS
-        """Deadlines of cancelled calls, by number: until then the plugin must answer them. Meanwhile no
-        further call is sent."""
-        self._abandoned: dict[int, float] = _NO_CALLS
-        """Deadlines of abandoned calls that the plugin may still be working on, by number."""
+        self.cancelled = CancelledCalls(policy.cancel_grace)
+        """Cancelled calls that the plugin must still answer. Meanwhile no further call is sent."""
         self.unresponsive = False
         """Whether the plugin has not answered an abandoned call, and nothing else since."""
         self._caller: Caller | None = None
@@ -154,11 +115,7 @@ class Peer:
 
     def busy_until(self) -> float:
         """The latest deadline of all abandoned calls: until then the plugin may be busy."""
-        now = self._time()
-        self._abandoned = {
-            number: until for number, until in self._abandoned.items() if until > now
-        } or _NO_CALLS
-        return max(self._abandoned.values(), default=now)
+        return self.cancelled.busy_until(self._time())
 
     @property
     def busy(self) -> bool:
@@ -325,9 +282,7 @@ class Peer:
         if self._ledger.get(number) is pending:
             del self._ledger[number]
             if self._policy.health is not None:
-                if self._abandoned is _NO_CALLS:
-                    self._abandoned = {}
-                self._abandoned[number] = pending.deadline
+                self.cancelled.abandon(number, pending.deadline)
             if reason is not None:
                 self.unresponsive = True
                 self._send_cancel(number, reason)
@@ -340,23 +295,15 @@ class Peer:
         if message is None or self._channel is None:
             return
         self._channel.write(self._framing.encode(message))
-        if self.stopping is _NO_CALLS:
-            self.stopping = {}
-        self.stopping[number] = self._time() + self._policy.cancel_grace
+        self.cancelled.add(number, self._time())
         self._max_in_flight = 0  # other calls wait until it is clear whether the process survives
-        self._owner.on_stopping(self._first_cancel_deadline())
-
-    def _first_cancel_deadline(self) -> float:
-        return next(iter(self.stopping.values()))  # the oldest: all have the same grace period
+        self._owner.on_stopping(self.cancelled.first_deadline())
 
     def _on_cancel_answered(self, number: int) -> None:
-        del self.stopping[number]
-        if self.stopping:
-            self._owner.on_stopping(self._first_cancel_deadline())
-        else:
-            self.stopping = _NO_CALLS
+        self.cancelled.remove(number)
+        if not self.cancelled:
             self._max_in_flight = self._policy.max_in_flight
-            self._owner.on_stopping(None)
+        self._owner.on_stopping(self.cancelled.first_deadline())
 
     def send_shutdown(self) -> None:
         """Send the shutdown messages, before stdin is closed."""
@@ -406,7 +353,7 @@ class Peer:
         """The process has ended: remove and return the calls that were sent to it."""
         self._open = False
         self._channel = self._backlog = None
-        self.stopping = self._abandoned = _NO_CALLS
+        self.cancelled.clear()
         self.unresponsive = False
         self._max_in_flight = self._policy.max_in_flight
         if self._request_server is not None:
@@ -556,7 +503,7 @@ class Peer:
         """Keep a progress event until the end of the read; drop one of a call that is not open."""
         pending = self._ledger.get(progress.id)
         if pending is None:
-            if progress.id not in self.stopping:  # the plugin may not have read the cancel message yet
+            if progress.id not in self.cancelled:  # the plugin may not have read the cancel message yet
                 known = self._ledger.was_minted(progress.id)
                 what = "an event after the end of" if known else "an event of an unknown"
                 self._drop(f"{what} call {progress.id}", bytes(progress.payload)[:HEAD])
@@ -606,12 +553,12 @@ class Peer:
         self._request_server.take(request)
 
     def _take_unknown_response(self, answer: Response, frame: Frame | FrameError) -> None:
-        if answer.id in self.stopping:
+        if answer.id in self.cancelled:
             self.unresponsive = False
             self._on_cancel_answered(answer.id)
         elif self._ledger.was_minted(answer.id):
             self.unresponsive = False
-            self._abandoned.pop(answer.id, None)
+            self.cancelled.answered_late(answer.id)
             self._drop(f"a late or doubled answer to {answer.id}", b"")
         else:
             self._take(self._session.on_unknown_response(answer, _head(frame)))

@@ -12,16 +12,29 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from plughost.engine.progress import OnEvent, ProgressBudget
-from plughost.errors import PluginError
+from plughost.errors import Malformed, PluginError
 from plughost.wire.messages import Response
 
 Waiter = Callable[[Any], object]
 
 _set_result = asyncio.Future.set_result
 _add_done_callback = asyncio.Future.add_done_callback
+
+
+class CallOwner(Protocol):
+    """The instance that has a call, as the caller's side of the call sees it."""
+
+    def withdraw(self, pending: PendingCall, reason: str) -> None:
+        """Cancel a call whose caller has gone."""
+
+    def failure(self, pending: PendingCall, answer: Response) -> PluginError:
+        """The plugin's own error in an answer, as an exception."""
+
+    def undecodable(self, error: Malformed) -> PluginError:
+        """The error of a result that cannot be decoded as the type that was asked for."""
 
 
 class PendingCall(asyncio.Future[Response]):
@@ -49,14 +62,14 @@ class PendingCall(asyncio.Future[Response]):
     """Gets the events that the plugin sends for this call before its answer."""
     listener: ProgressBudget
     """Counts those events; set when the first one arrives."""
-    owner: Any
+    owner: CallOwner
     """The instance that has the call now: a waiting call may move to another instance."""
 
     _waiter: Waiter | None
     _context: contextvars.Context | None
 
     def fill(
-        self, owner: Any, number: int, method: str, frame: bytes, timeout: float | None, deadline: float
+        self, owner: CallOwner, number: int, method: str, frame: bytes, timeout: float | None, deadline: float
     ) -> None:
         """Initialise it; must be called first."""
         self.owner = owner

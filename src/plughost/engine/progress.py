@@ -1,4 +1,4 @@
-"""ProgressBudget: counts and limits the progress events of a call, which a plugin sends before its answer."""
+"""ProgressBudget: counts and limits the progress events that a plugin sends for a call before its answer."""
 
 from __future__ import annotations
 

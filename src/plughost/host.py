@@ -16,11 +16,10 @@ from plughost._util.callbacks import weak_callback
 from plughost.clock import Clock, best_clock
 from plughost.contracts.registry import get_contract
 from plughost.contracts.resolve import check_runnable, resolve_in_thread
-from plughost.engine.io.channel import PipeChannel
-from plughost.engine.io.process import Process
 from plughost.engine.io.tap import Tap
 from plughost.engine.launcher.errors import as_launch_failure
 from plughost.engine.launcher.launch import raise_fd_limit
+from plughost.engine.link import Link
 from plughost.errors import InvalidSpec, LaunchFailed, SandboxUnavailable, Stopped
 from plughost.events import Event, EventHub, Subscription
 from plughost.plugin import Plugin
@@ -73,7 +72,7 @@ class Host:
         self._names_being_added: set[str] = set()
         self._services: dict[str, Service] = {}
         self._replaced_services: list[tuple[str, Service]] = []
-        self._processes: dict[Process, PipeChannel] = {}
+        self._links: set[Link] = set()
         self._sandboxes = SandboxManager(
             self._clock,
             cgroup or os.environ.get("PLUGHOST_CGROUP"),
@@ -83,7 +82,7 @@ class Host:
         self._closed = False
         self._max_grace = max_grace
         _OPEN_HOSTS.add(self)
-        weakref.finalize(self, _kill_abandoned, self._processes, self._clock, os.getpid())
+        weakref.finalize(self, _kill_abandoned, self._links, self._clock, os.getpid())
 
     async def __aenter__(self) -> Self:
         return self
@@ -242,8 +241,8 @@ class Host:
             await asyncio.wait([stopping], timeout=1.0)
             raise
         finally:
-            for process in [*self._processes]:  # whatever went wrong, nothing is left running
-                process.kill()
+            for link in [*self._links]:  # whatever went wrong, nothing is left running
+                link.kill()
             await self._sandboxes.close()
             self._events.close()
             self._clock.close()
@@ -276,10 +275,10 @@ def _load_spec(target: str | os.PathLike[str]) -> PluginSpec:
     return config.load_folder(Path(target))
 
 
-def _kill_abandoned(processes: dict[Process, PipeChannel], clock: Clock, owner: int) -> None:
+def _kill_abandoned(links: set[Link], clock: Clock, owner: int) -> None:
     """Kill the processes of a host that was garbage collected unclosed. A forked copy of it owns none."""
     if os.getpid() != owner:
         return
-    for process, channel in [*processes.items()]:
-        process.abandon(channel)
+    for link in [*links]:
+        link.abandon()
     clock.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -14,9 +15,10 @@ from plughost.clock import Clock
 from plughost.contracts.base import Contract, ResolvedSpec
 from plughost.contracts.resolve import check_runnable, resolve_in_thread, sandbox_class
 from plughost.engine.instance import Instance
+from plughost.engine.io.process_link import ProcessLink
 from plughost.engine.io.tap import Origin, Tap, Tapping
 from plughost.engine.launcher.errors import as_launch_failure
-from plughost.engine.launcher.launch import Launch
+from plughost.engine.link import OpenLink
 from plughost.engine.progress import OnEvent
 from plughost.engine.session import Session
 from plughost.engine.supervisor import State
@@ -310,10 +312,10 @@ class Plugin:
         check_runnable(spec, binding)
         self._set_spec(spec, binding, await self._host._sandboxes.confine(spec, binding))
 
-    async def _prepare(self) -> Launch:
-        """The Launch of the next process; prepares the sandbox first if that failed before."""
+    async def _prepare(self) -> OpenLink:
+        """How the next process is started; prepares the sandbox first if that failed before."""
         async with self._reloading:
-            if self._launch is None:
+            if self._open_link is None:
                 spec, binding = self.spec, self._binding
                 try:
                     confinement = await self._host._sandboxes.confine(spec, binding)
@@ -321,8 +323,8 @@ class Plugin:
                     self._prepare_failure = error
                     raise
                 self._set_spec(spec, binding, confinement)
-            assert self._launch is not None
-            return self._launch
+            assert self._open_link is not None
+            return self._open_link
 
     def _set_spec(
         self,
@@ -337,14 +339,15 @@ class Plugin:
         self._methods = binding.methods
         self._confinement = confinement
         self._prepare_failure = failure
-        self._launch: Launch | None = None
+        self._open_link: OpenLink | None = None
         self._metered_tree: MeteredTree | None = None
         if confinement is None:
             return
         launch = confinement.launch
         # Some sandboxes need a certain mode.
         mode = self._host._launch_mode if launch.mode == "auto" else launch.mode
-        self._launch = msgspec.structs.replace(launch, launcher=self._host._launcher, mode=mode)
+        launch = msgspec.structs.replace(launch, launcher=self._host._launcher, mode=mode)
+        self._open_link = functools.partial(ProcessLink, launch)
         if (limit := confinement.metered_memory) is not None:
             self._metered_tree = MeteredTree(
                 limit, weak_callback(self._launcher_pids, ()), weak_callback(self._on_memory_exceeded)
@@ -449,13 +452,13 @@ class Plugin:
         instance = Instance(
             self.name,
             self._generation,
-            self._launch,
+            self._open_link,
             self._binding.policy.capped(host._max_grace),
             session,
             clock=host._clock,
             events=host._events,
             delegate=HostCallDispatcher(self),
-            processes=host._processes,
+            links=host._links,
             tapping=None if host._tap is None else self._tapping(host._tap, session),
         )
         self._instances.add(instance)

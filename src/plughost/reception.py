@@ -17,7 +17,7 @@ from plughost.wire.messages import Notification
 
 if TYPE_CHECKING:
     from plughost.engine.instance import Instance
-    from plughost.engine.launcher.launch import Launch
+    from plughost.engine.link import OpenLink
     from plughost.plugin import Plugin
     from plughost.sandbox.denials.classify import Denial
 
@@ -34,7 +34,7 @@ class HostCallDispatcher:
         self._instances = plugin._instances
         self.redactor = plugin.redactor
 
-    async def prepare(self) -> Launch:
+    async def prepare(self) -> OpenLink:
         if (plugin := self._plugin()) is None:
             raise Stopped("the host has ended")
         return await plugin._prepare()

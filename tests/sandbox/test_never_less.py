@@ -184,7 +184,7 @@ CALLS = {
     },
     "Process": {
         "engine/launcher/selftest.py",
-        "engine/instance.py",
+        "engine/io/process_link.py",
         "sandbox/unhosted.py",
         "conformance/host_process.py",
     },

@@ -13,7 +13,7 @@ from plughost.wire.messages import Notification
 
 if TYPE_CHECKING:
     from plughost.engine.instance import Instance
-    from plughost.engine.launcher.launch import Launch
+    from plughost.engine.link import OpenLink
 
 
 class InstanceDelegate(Protocol):
@@ -22,8 +22,8 @@ class InstanceDelegate(Protocol):
     redactor: Redactor
     """Redacts secrets from everything that its processes say."""
 
-    async def prepare(self) -> Launch:
-        """Prepare the launch of a process, such as its sandbox; raises LaunchFailed when that fails."""
+    async def prepare(self) -> OpenLink:
+        """Prepare the start of a process, such as its sandbox; raises LaunchFailed when that fails."""
 
     def on_retired(self, instance: Instance) -> None:
         """The instance takes no more calls."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import os
 import signal
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,11 +12,10 @@ from plughost.clock import Clock
 from plughost.engine.caller import Caller
 from plughost.engine.delegate import InstanceDelegate
 from plughost.engine.health import HealthCheck
-from plughost.engine.io.channel import PipeChannel
-from plughost.engine.io.process import KILL_TIMEOUT, Process
+from plughost.engine.io.process import KILL_TIMEOUT
 from plughost.engine.io.tap import Tapping
 from plughost.engine.launcher.errors import NO_WATCHES, as_launch_failure, launch_failure
-from plughost.engine.launcher.launch import Launch
+from plughost.engine.link import Link, LinkCallbacks, OpenLink
 from plughost.engine.peer import Peer
 from plughost.engine.pending_call import PendingCall
 from plughost.engine.policy import LifecyclePolicy
@@ -55,9 +53,9 @@ class Instance:
     in callbacks of the event loop."""
 
     __slots__ = (
-        "_caller", "_cause", "_channel", "_clock", "_delegate", "_end_waiter", "_executed", "_health_check",
-        "_launch", "_loop", "_one_shot_answer", "_peer", "_pipe_closed", "_policy", "_preparing",
-        "_process", "_processes", "_refusal", "_reporter", "_session", "_shutdown_call", "_start_waiter",
+        "_caller", "_cause", "_clock", "_delegate", "_end_waiter", "_executed", "_health_check", "_link",
+        "_links", "_loop", "_one_shot_answer", "_open_link", "_peer", "_pipe_closed", "_policy",
+        "_preparing", "_refusal", "_reporter", "_session", "_shutdown_call", "_start_waiter",
         "_stdout_ended", "_supervisor", "_tapping", "_timer", "generation", "name", "submit",
     )  # fmt: skip
 
@@ -65,27 +63,27 @@ class Instance:
         self,
         name: str,
         generation: int,
-        launch: Launch | None,
+        open_link: OpenLink | None,
         policy: LifecyclePolicy,
         session: Session,
         *,
         clock: Clock,
         events: EventHub,
         delegate: InstanceDelegate,
-        processes: dict[Process, PipeChannel],
+        links: set[Link],
         tapping: Tapping | None = None,
     ) -> None:
-        """`processes` holds all running processes of the host, for a host that is dropped unclosed. If
-        `launch` is None, the sandbox could not be prepared yet: each start tries that first.
+        """`links` holds all open links of the host, for a host that is dropped unclosed. If `open_link` is
+        None, the sandbox could not be prepared yet: each start tries that first.
         """
         self.name = name
         self.generation = generation
-        self._launch = launch
+        self._open_link = open_link
         self._policy = policy
         self._session = session
         self._clock = clock
         self._delegate = delegate
-        self._processes = processes
+        self._links = links
         self._tapping = tapping
         self._loop = asyncio.get_running_loop()
         self._supervisor = Supervisor(policy)
@@ -94,10 +92,9 @@ class Instance:
         self.submit: Submit = self._peer.submit
         """Submit a call: a future of its response. It is replaced by a function that raises, once the
         instance takes no more calls."""
-        self._process: Process | None = None
+        self._link: Link | None = None
         self._preparing: asyncio.Task[None] | None = None
         self._caller: Caller | None = None
-        self._channel: PipeChannel | None = None
         self._executed = False
         self._pipe_closed: Crashed | None = None
         self._stdout_ended = False
@@ -119,17 +116,17 @@ class Instance:
     @property
     def pid(self) -> int | None:
         """The process id of the launcher."""
-        return self._process.pid if self._process is not None else None
+        return self._link.pid if self._link is not None else None
 
     @property
     def held_by(self) -> str:
         """How descendants of the process are ended with it: pidns or subreaper; empty while not running."""
-        return self._process.mode if self._process is not None else ""
+        return self._link.held_by if self._link is not None else ""
 
     @property
     def confined_by(self) -> tuple[str, ...]:
         """The sandbox mechanisms of the process, as its launcher reported them; empty while not running."""
-        return self._process.confined_by if self._process is not None else ()
+        return self._link.confined_by if self._link is not None else ()
 
     @property
     def in_flight(self) -> int:
@@ -221,7 +218,7 @@ class Instance:
     def kill(self) -> None:
         """Kill the process now."""
         self.stop()
-        if self._process is not None:
+        if self._link is not None:
             self._kill()
 
     async def wait_ready(self) -> None:
@@ -279,61 +276,58 @@ class Instance:
         self._executed = False
         self._pipe_closed = None
         self._stdout_ended = False
-        if self._launch is None:
+        if self._open_link is None:
             self._preparing = self._loop.create_task(self._prepare())
         else:
-            self._launch_process(self._launch)
+            self._connect(self._open_link)
 
     async def _prepare(self) -> None:
         try:
             with as_launch_failure("cannot prepare it"):
-                self._launch = await self._delegate.prepare()
+                self._open_link = await self._delegate.prepare()
         except PluginError as error:
             self._cause = error
         self._preparing = None
-        if self._launch is None or self._cause is not None or self.state is not State.SPAWNING:
+        if self._open_link is None or self._cause is not None or self.state is not State.SPAWNING:
             self._on_exit()
         else:
-            self._launch_process(self._launch)
+            self._connect(self._open_link)
 
-    def _launch_process(self, launch: Launch) -> None:
-        """Launch the process. Whatever goes wrong fails this instance only."""
+    def _connect(self, open_link: OpenLink) -> None:
+        """Start the process, or connect otherwise. Whatever goes wrong fails this instance only."""
         try:
             with as_launch_failure("cannot start it"):
-                self._spawn(launch)
+                self._start_link(open_link)
         except PluginError as error:
-            if self._process is not None:
+            if self._link is not None:
                 self._fail(error)
                 return
             # Not inside the caller's `submit`: every failure arrives through the pending call.
             self._cause = error
             self._loop.call_soon(self._on_exit)
 
-    def _spawn(self, launch: Launch) -> None:
-        untapped = self._peer.feed, os.write
-        on_data, send = untapped if self._tapping is None else self._tapping.wrap(self._peer.feed)
-        self._process = Process(
-            launch,
-            self._loop,
-            self._on_executed,
-            self._on_exit,
-            self._on_stderr,
-            self._on_denials,
-            self._delegate.redactor,
+    def _start_link(self, open_link: OpenLink) -> None:
+        on_data, on_sent = (
+            (self._peer.feed, None) if self._tapping is None else self._tapping.wrap(self._peer.feed)
         )
-        self._channel = PipeChannel(
-            self._loop,
-            self._process.stdout,
-            self._process.stdin,
-            on_data=on_data,
-            on_end=self._on_stdout_end,
-            on_broken=self._on_stdin_broken,
-            on_room=self._peer.on_room,
-            on_watch_failed=self._on_watch_failed,
-            send=send,
+        self._link = open_link(
+            LinkCallbacks(
+                on_open=self._on_open,
+                on_data=on_data,
+                on_end=self._on_stdout_end,
+                on_broken=self._on_stdin_broken,
+                on_room=self._peer.on_room,
+                on_call_failed=self._peer.fail_call,
+                on_watch_failed=self._on_watch_failed,
+                on_exit=self._on_exit,
+                on_stderr=self._on_stderr,
+                on_denials=self._on_denials,
+                redactor=self._delegate.redactor,
+                on_sent=on_sent,
+            )
         )
-        self._processes[self._process] = self._channel
-        self._reporter.stderr_tail = self._process.stderr
+        self._links.add(self._link)
+        self._reporter.stderr_tail = self._link.stderr
         self._caller = Caller(self.name, self.generation, self._peer.deliver, self._warn)
         self._peer.expect_process()
         self._delegate.on_started(self._caller)
@@ -342,7 +336,8 @@ class Instance:
             self._timer.after(
                 limit, lambda: self._fail(LaunchFailed(f"it was not executed within {limit:g} s"))
             )
-        self._reporter.emit(Spawned, pid=self._process.pid)
+        if self._link.pid is not None:
+            self._reporter.emit(Spawned, pid=self._link.pid)
 
     def _open_calls(self) -> None:
         self._schedule_idle_work()
@@ -398,26 +393,26 @@ class Instance:
             self._shutdown_call.exception()  # an error response is a response
         self._peer.pause_calls()
         self._peer.send_shutdown()
-        if self._channel is not None:
-            self._channel.close_write()
+        if self._link is not None:
+            self._link.channel.close_write()
 
     def _on_grace_over(self, after_term: float) -> None:
         if self._one_shot_answer is not None:
             self._fail(Crashed(f"it did not end within {self._policy.grace:g} s after its answer"))
-        elif after_term > 0 and self._process is not None:
-            self._process.ask_to_end()
+        elif after_term > 0 and self._link is not None:
+            self._link.ask_to_end()
             self._timer.after(after_term, self._kill)
         else:
             self._kill()
 
     def _kill(self) -> None:
-        process = self._process
-        if process is None:
+        link = self._link
+        if link is None:
             return
-        process.kill()
+        link.kill()
 
         def kill_launcher() -> None:
-            process.kill_launcher()
+            link.kill_launcher()
             self._timer.soon(KILL_TIMEOUT, self._on_exit)  # the exit is no longer waited for
 
         self._timer.soon(KILL_TIMEOUT, kill_launcher)
@@ -432,9 +427,9 @@ class Instance:
         if self._end_waiter is not None and not self._end_waiter.done():
             self._end_waiter.set_result(None)
 
-    # Callbacks of the process and the channel
+    # Callbacks of the link
 
-    def _on_executed(self, failure: LaunchFailed | None) -> None:
+    def _on_open(self, failure: LaunchFailed | None) -> None:
         if self._cause is not None or self.state is not State.SPAWNING:
             return
         if failure is not None:
@@ -446,9 +441,9 @@ class Instance:
             self._timer.after(limit, lambda: self._fail(Timeout(f"no handshake within {limit:g} s")))
         else:
             self._timer.cancel()
-        assert self._channel is not None
+        assert self._link is not None
         assert self._caller is not None
-        self._peer.attach(self._channel, self._caller)
+        self._peer.attach(self._link.channel, self._caller)
 
     def _on_stderr(self, lines: list[str]) -> None:
         if self._caller is not None:
@@ -478,8 +473,8 @@ class Instance:
         if (
             self._pipe_closed is not None
             or self._one_shot_answer is not None
-            or self._process is None
-            or not self._process.alive
+            or self._link is None
+            or not self._link.alive
         ):
             return
         if self.state is not State.SHUTTING_DOWN:
@@ -498,34 +493,31 @@ class Instance:
     def _on_exit(self) -> None:
         """The process and its descendants have ended, or did not end in time: fail its calls, and step on."""
         self._timer.cancel()
-        process, self._process = self._process, None
+        link, self._link = self._link, None
         status: int | None = None
         self._peer.start_final_read()
-        if process is not None:
-            if self._channel is not None:
-                self._channel.drain()
-            status = process.exit_status
+        if link is not None:
+            link.channel.drain()
+            status = link.exit_status
         if self._cause is self._pipe_closed and status not in (None, -signal.SIGKILL):
             self._cause = None  # it had exited by itself before it was killed
         if self._cause is None and status in _KILLED_STATUSES:
             self._cause = self._delegate.kill_reason()
         cause = self._reporter.error(self._cause or Crashed(describe_exit(status)))
         cause.exit_status = status if self._executed else None
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
-        if process is not None:
-            self._processes.pop(process, None)
-            process.release()
+        if link is not None:
+            link.channel.close()
+            self._links.discard(link)
+            link.release()
         is_final = isinstance(cause, HandshakeFailed) and cause.final
         event = self._supervisor.classify_exit(self._clock.time(), executed=self._executed, final=is_final)
         self._reporter.emit_drop_count()
-        if process is not None:
+        if link is not None:
             self._reporter.emit(
                 Exited,
                 expected=self.state in (State.SHUTTING_DOWN, State.DRAINING),
                 exit_status=status,
-                stderr_tail=process.stderr.text(),
+                stderr_tail=link.stderr.text(),
             )
         if self._caller is not None:
             self._caller.end()
@@ -576,11 +568,14 @@ class Instance:
         error = self._reporter.error(Timeout(f"no answer to {pending.method!r} within {pending.timeout:g} s"))
         if self.state is State.BACKOFF and self._cause is not None:
             error.message += f"; it waits to be started again after a failure: {self._cause.message}"
-        if not self._policy.one_shot or self._process is None:
+        if not self._policy.one_shot or self._link is None:
             pending.fail(error)
             return
         self._one_shot_answer = (pending, Response(pending.number))
         self._fail(error)
+
+    def on_call_failed(self, pending: PendingCall, error: PluginError) -> None:
+        pending.fail(self._reporter.error(error))
 
     def on_excess(self, pending: PendingCall, why: str) -> None:
         pending.fail(self._reporter.error(Overloaded(f"{why} before its answer to {pending.method!r}")))

@@ -176,12 +176,7 @@ class Peer:
         self.last_frame = now
         channel = self._channel
         assert channel is not None
-        if priority and channel.buffered:
-            channel.write_ahead(pending.frame)
-        elif len(ledger) == 1:
-            channel.write_now(pending.frame)
-        else:
-            channel.write(pending.frame)
+        channel.send(pending.number, pending.method, pending.frame, alone=len(ledger) == 1, priority=priority)
         pending.frame = b""
 
     def _enqueue(self, pending: PendingCall) -> None:
@@ -581,6 +576,15 @@ class Peer:
             del self._ledger[number]
             self.unresponsive = True
             self._owner.on_malformed(pending, Malformed(unusable.reason, head=unusable.head))
+
+    def fail_call(self, number: int, error: PluginError) -> None:
+        """Fail one call: its own stream has failed, and the plugin cannot answer it any more."""
+        if number in self.cancelled:
+            self._on_cancel_answered(number)
+        pending = self._ledger.pop(number, None)
+        if pending is not None:
+            self._owner.on_call_failed(pending, error)
+            self._after_call_done()
 
     def _discard(self, data: bytes) -> None:
         """Ignore output after the answer of a one-shot process, with one warning."""

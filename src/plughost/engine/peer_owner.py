@@ -24,6 +24,9 @@ class PeerOwner(CallOwner, Protocol):
     def on_timeout(self, pending: PendingCall) -> None:
         """The deadline of a call has passed."""
 
+    def on_call_failed(self, pending: PendingCall, error: PluginError) -> None:
+        """The stream of a call has failed, so that this call fails alone."""
+
     def on_excess(self, pending: PendingCall, why: str) -> None:
         """A call has sent more progress events than it may."""
 

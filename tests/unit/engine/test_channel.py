@@ -82,7 +82,7 @@ async def pair():
 
 
 async def test_with_nothing_waiting_a_frame_leaves_at_once(pair):
-    pair.channel.write_now(b"now")
+    pair.channel.send(1, "m", b"now", alone=True, priority=False)
     assert pair.take() == b"now"
 
 
@@ -165,7 +165,7 @@ async def test_a_frame_that_is_ahead_passes_what_waits_but_not_what_is_urgent(pa
     for event in events:
         pair.channel.write(event)
     await asyncio.sleep(0)
-    pair.channel.write_ahead(b"<AHEAD>")
+    pair.channel.send(1, "m", b"<AHEAD>", alone=False, priority=True)
     pair.channel.write(b"<KEY>", urgent=True)
     frames = [b"<" + part for part in (await pair.take_all()).split(b"<")[1:]]
     at = frames.index(b"<AHEAD>")
@@ -198,7 +198,7 @@ def test_every_frame_arrives_whole_and_in_the_order_of_its_lane(steps):
                 frame = b"%s%d:%s;" % (b"u" if what == "urgent" else b"f", number, b"x" * size)
                 lanes[what == "urgent"].append(frame)
                 if what == "now":
-                    pair.channel.write_now(frame)
+                    pair.channel.send(1, "m", frame, alone=True, priority=False)
                 else:
                     pair.channel.write(frame, urgent=what == "urgent")
         received += await pair.take_all()
@@ -212,7 +212,7 @@ def test_every_frame_arrives_whole_and_in_the_order_of_its_lane(steps):
 
 async def test_a_large_frame_is_not_copied_for_every_piece_the_pipe_takes(pair):
     frame = b"x" * (16 << 20)
-    pair.channel.write_now(frame)
+    pair.channel.send(1, "m", frame, alone=True, priority=False)
     total = 0
     start = time.process_time()
     while total < len(frame):
@@ -244,14 +244,14 @@ async def test_the_end_is_told_once_after_all_data(pair):
 
 async def test_a_reader_that_went_away_is_told_once(pair):
     os.close(pair.theirs_in)
-    pair.channel.write_now(b"x")
+    pair.channel.send(1, "m", b"x", alone=True, priority=False)
     assert len(pair.broken) == 1
     assert pair.channel.buffered == 0
 
 
 async def test_the_stream_is_closed_after_what_is_still_to_be_sent(pair):
     frame = b"y" * 300_000
-    pair.channel.write_now(frame)
+    pair.channel.send(1, "m", frame, alone=True, priority=False)
     pair.channel.close_write()
     taken = b""
     while len(taken) < len(frame):

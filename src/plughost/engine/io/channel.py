@@ -1,8 +1,8 @@
 """Channel: bytes to and from a plugin process, over two non-blocking pipes.
 
-Each pass of the event loop reads a limited amount, so that no plugin holds the loop. Urgent frames, and those
-given to `write_now`, are written at once; all others of one pass of the loop are joined into one write.
-Frames are queued whole: an urgent frame is the next to begin, and no frame is ever cut by another.
+Each pass of the event loop reads a limited amount, so that no plugin holds the loop. Urgent frames, and calls
+that are alone, are written at once; all others of one pass of the loop are joined into one write. Frames are
+queued whole: an urgent frame is the next to begin, and no frame is ever cut by another.
 """
 
 from __future__ import annotations
@@ -30,32 +30,44 @@ Send = Callable[[int, bytes | memoryview], int]
 
 
 class Channel(Protocol):
-    """A byte stream in both directions: pipes, an in-memory duplex, a socket."""
+    """Frames to a plugin and bytes from it: over pipes, or over another link with a stream per call."""
 
     buffered: int
-    """Bytes given to `write` that the pipe has not taken yet."""
+    """Bytes that were given to it and are not sent yet."""
     read_size: int
     """Bytes of one read: the smaller, the shorter one plugin keeps the others waiting."""
 
-    def write(self, frame: bytes, *, urgent: bool = False) -> None: ...
+    def send(self, number: int, method: str, frame: bytes, *, alone: bool, priority: bool) -> None:
+        """Send a call. `alone`: no other call is open, so there is nothing to join it with. `priority`: before
+        all frames that have not begun, but after urgent ones."""
 
-    def write_now(self, frame: bytes) -> None: ...
+    def abort(self, number: int) -> None:
+        """The call is cancelled, and nobody waits for its answer: a channel with a stream per call closes
+        that stream."""
 
-    def write_ahead(self, frame: bytes) -> None: ...
+    def write(self, frame: bytes, *, urgent: bool = False) -> None:
+        """Send anything that is not a call: a notification, an answer, a message of the handshake."""
 
-    def cork(self) -> None: ...
+    def cork(self) -> None:
+        """Hold back all frames until `uncork`, which sends them together."""
 
-    def uncork(self) -> None: ...
+    def uncork(self) -> None:
+        """Send the frames held back since `cork`."""
 
-    def drain(self) -> None: ...
+    def drain(self) -> None:
+        """Take everything that has arrived, after the link has ended."""
 
-    def pause(self) -> None: ...
+    def pause(self) -> None:
+        """Stop reading (backpressure)."""
 
-    def resume(self) -> None: ...
+    def resume(self) -> None:
+        """Start reading, or continue after `pause`."""
 
-    def close_write(self) -> None: ...
+    def close_write(self) -> None:
+        """Tell the plugin that nothing more comes, after everything queued is sent."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close it in both directions now."""
 
 
 class PipeChannel:
@@ -177,10 +189,12 @@ class PipeChannel:
         if self._write_fd >= 0 and not self._watching_writable:
             self._flush()
 
-    def write_now(self, frame: bytes) -> None:
-        """Send a frame at once, if no other frames are queued."""
-        if self.buffered or self._corked or self._write_fd < 0:
+    def send(self, number: int, method: str, frame: bytes, *, alone: bool, priority: bool) -> None:
+        """Send a call, at once when it is `alone` and nothing is queued."""
+        if not alone or self.buffered or self._corked or self._write_fd < 0:
             self.write(frame)
+            if priority and self._frames:
+                self._frames.rotate(1)
             return
         try:
             written = self._send(self._write_fd, frame)
@@ -216,11 +230,8 @@ class PipeChannel:
             self._scheduled = True
             self._loop.call_soon(self._flush)
 
-    def write_ahead(self, frame: bytes) -> None:
-        """Queue a frame before all others that have not begun, but after urgent ones."""
-        self.write(frame)
-        if self._frames:
-            self._frames.rotate(1)
+    def abort(self, number: int) -> None:
+        """Does nothing: all calls share the pipe, and the plugin learns of it from a cancel message."""
 
     def _flush(self) -> None:
         self._scheduled = False

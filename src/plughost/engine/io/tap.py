@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import functools
 from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
-
-from plughost.engine.io.channel import Send
 
 Direction = Literal["out", "in"]
 Listener = Callable[[Direction, bytes], object]
@@ -41,24 +39,21 @@ class Tapping:
         self._origin = origin
         self._loop = loop
 
-    def wrap(self, on_data: Callable[[bytes], None]) -> tuple[Callable[[bytes], None], Send]:
-        """Put a listener around both functions of a new channel: the callback for data, and the write
-        function."""
+    def wrap(
+        self, on_data: Callable[[bytes], None]
+    ) -> tuple[Callable[[bytes], None], Callable[[bytes], None] | None]:
+        """The callbacks of a new link, for bytes that came in and for bytes that were sent, with a listener
+        in them."""
         listener = self._guarded(self._tap)(self._origin)
         if listener is None:
-            return on_data, os.write
+            return on_data, None
         listen = self._guarded(listener)
 
         def receive(data: bytes) -> None:
             listen("in", data)
             on_data(data)
 
-        def send(descriptor: int, data: bytes | memoryview) -> int:
-            written = os.write(descriptor, data)
-            listen("out", bytes(data[:written]))
-            return written
-
-        return receive, send
+        return receive, functools.partial(listen, "out")
 
     def _guarded(self, function: Callable[..., Any]) -> Callable[..., Any]:
         def guarded(*arguments: Any) -> Any:

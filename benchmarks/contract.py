@@ -45,7 +45,7 @@ class HeaderedSession(BaseSession):
     def framing(self) -> ContentLength:
         return ContentLength(MAX_BODY)
 
-    def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
+    def encode_call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         return encode(Request(method, number, params))
 
     def receive(self, frame: Frame) -> Incoming:

@@ -78,16 +78,16 @@ class Parley(BaseSession):
             return Unusable("an answer without a number", bytes(frame[:256]))
         return Response(message.id, message.result, message.error)
 
-    def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
+    def encode_call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         return encode({"id": number, "method": method, "params": {} if params is ABSENT else params})
 
-    def notify(self, method: str, params: Any) -> bytes:
+    def encode_notification(self, method: str, params: Any) -> bytes:
         return encode({"method": method, "params": {} if params is ABSENT else params})
 
-    def answer(self, number: int | str, result: Any) -> bytes:
+    def encode_response(self, number: int | str, result: Any) -> bytes:
         return encode({"id": number, "result": result})
 
-    def error_response(self, number: int | str, error: PluginError) -> bytes:
+    def encode_error(self, number: int | str, error: PluginError) -> bytes:
         codes: dict[type[PluginError], int] = {UnknownMethod: -32601, Denied: -32001}
         return encode(
             {"id": number, "error": {"code": codes.get(type(error), -32602), "message": error.message}}

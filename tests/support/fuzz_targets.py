@@ -85,14 +85,14 @@ def conversation(session: Session, data: bytes, look: Callable[[Incoming], None]
 
 def _mcptest(data: bytes) -> None:
     session = McptestSession(1 << 16)
-    session.call(1, "m", None, None)
+    session.encode_call(1, "m", None, None)
     conversation(session, data)
 
 
 def _rune(data: bytes) -> None:
     session = RuneSession("puppet", RuneSettings("rterm.plugin.v1"), frozenset({Capability("a")}))
     session.on_start("echo")
-    session.call(1, "echo", {}, None)
+    session.encode_call(1, "echo", {}, None)
     request_id = session._request_id.encode()
     conversation(session, data.replace(b"$ID", request_id))
 
@@ -108,7 +108,7 @@ def _ainb(data: bytes, *, ready: bool) -> None:
             AinbManifest(AinbAbout("puppet", "1.2.3", 2)), "/p/manifest.toml", ("event_bus",)
         )
         session.on_start("m")
-        session.call(2, "m", {}, None)
+        session.encode_call(2, "m", {}, None)
         session.ready = ready
         conversation(session, stream, lambda incoming, session=session: _look(session, incoming))
 
@@ -118,7 +118,7 @@ def _look(session: AinbSession, incoming: Incoming) -> None:
     if isinstance(incoming, Response):
         assert session.ready or incoming.id != 1
         if incoming.error is not NOTHING:
-            passed_on = session.error_response("x", session.to_exception("m", incoming))
+            passed_on = session.encode_error("x", session.to_exception("m", incoming))
             came = msgspec.json.decode(incoming.error, type=JsonRpcError)
             assert msgspec.json.decode(passed_on, type=JsonRpcRefusal) == JsonRpcRefusal("x", came)
             return
@@ -130,8 +130,8 @@ def _look(session: AinbSession, incoming: Incoming) -> None:
     elif isinstance(incoming, Request):
         refusals = (Denied("no"), InvalidSpec("no"), CallFailed("no", error={"code": 1.5}))
         replies = [
-            session.answer(incoming.id, None),
-            *(session.error_response(incoming.id, error) for error in refusals),
+            session.encode_response(incoming.id, None),
+            *(session.encode_error(incoming.id, error) for error in refusals),
         ]
         for reply in map(msgspec.json.decode, replies):
             assert reply["jsonrpc"] == "2.0"
@@ -152,7 +152,7 @@ def _vai(data: bytes, *, ready: bool) -> None:
     for stream in (data, b"".join(b"Content-Length: %d\r\n\r\n%b" % (len(body), body) for body in bodies)):
         session = VaiSession(VAI, VaiAbout("plughost", "1.0.0"))
         session.on_start("act")
-        session.call(1, "tool.invoke", {}, None)
+        session.encode_call(1, "tool.invoke", {}, None)
         session.ready = ready
         conversation(session, stream, _look_at_vai)
 

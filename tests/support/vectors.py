@@ -270,9 +270,9 @@ class HostSide:
         if step.call is not None:
             self._call(step.call)
         if step.tell is not None:
-            self._tell(self._session.notify(step.tell.method, step.tell.params))
+            self._tell(self._session.encode_notification(step.tell.method, step.tell.params))
         if step.event is not None:
-            self._tell(self._session.event(step.event.topic, wire(step.event.payload)))
+            self._tell(self._session.encode_publication(step.event.topic, wire(step.event.payload)))
         if step.cancel is not None:
             self._cancel(step.cancel)
         if step.stop:
@@ -283,16 +283,16 @@ class HostSide:
     def _cancel(self, reason: str) -> None:
         number = min(self._open)
         del self._open[number]
-        message = self._session.cancel(number, reason)
+        message = self._session.encode_cancel(number, reason)
         assert message is not None
         self._written += self._framing.encode(message)
         self._stopping.add(number)
 
     def _reply(self, number: int | str, step: Step) -> bytes:
         if step.refusal is None:
-            return self._session.answer(number, step.answer)
+            return self._session.encode_response(number, step.answer)
         error = getattr(errors, step.refusal.error)
-        return self._session.error_response(number, error(step.refusal.message))
+        return self._session.encode_error(number, error(step.refusal.message))
 
     def _tell(self, message: bytes) -> None:
         self._held.append((self._framing.encode(message), {}))
@@ -301,7 +301,7 @@ class HostSide:
     def _call(self, call: Call) -> None:
         number = self._next
         self._next += 1
-        message = self._session.call(number, call.method, call.params, call.context)
+        message = self._session.encode_call(number, call.method, call.params, call.context)
         self._held.append((self._framing.encode(message), {number: call.method}))
         if number == self._first:
             for opening in self._session.on_start(call.method):

@@ -96,16 +96,16 @@ class JsonRpc(BaseSession):
     """A session for symmetric JSON-RPC 2.0: either side sends requests, notifications and responses. Invalid
     messages are dropped."""
 
-    def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
+    def encode_call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         return encode(JsonRpcRequest(number, method, as_object(params)))
 
-    def notify(self, method: str, params: Any) -> bytes:
+    def encode_notification(self, method: str, params: Any) -> bytes:
         return encode(JsonRpcNotification(method, as_object(params)))
 
-    def answer(self, number: int | str, result: Any) -> bytes:
+    def encode_response(self, number: int | str, result: Any) -> bytes:
         return encode(JsonRpcReply(number, {} if result is None else result))
 
-    def error_response(self, number: int | str, error: PluginError) -> bytes:
+    def encode_error(self, number: int | str, error: PluginError) -> bytes:
         return encode(JsonRpcRefusal(number, _error_object(error)))
 
     def receive(self, frame: Frame) -> Incoming:

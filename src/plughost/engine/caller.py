@@ -25,7 +25,9 @@ class Publication:
 
     def frame(self, session: Session, framing: Framing) -> bytes:
         """Encode it for this kind of session, and remember the frame."""
-        frame = self.frames[type(session)] = framing.encode(session.event(self.topic, self.payload))
+        frame = self.frames[type(session)] = framing.encode(
+            session.encode_publication(self.topic, self.payload)
+        )
         return frame
 
 

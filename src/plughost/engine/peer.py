@@ -138,7 +138,7 @@ class Peer:
         first."""
         number = self._ledger.mint()
         try:
-            frame = self._framing.encode(self._session.call(number, method, params, context))
+            frame = self._framing.encode(self._session.encode_call(number, method, params, context))
         except (FrameTooLarge, TypeError, ValueError, RecursionError) as error:
             raise InvalidSpec(f"the call of {method!r} cannot be sent: {error}") from error
         starts_at_write = False
@@ -215,7 +215,7 @@ class Peer:
         if not self._open and self._backlog is None:
             return False
         try:
-            frame = self._framing.encode(self._session.notify(method, params))
+            frame = self._framing.encode(self._session.encode_notification(method, params))
         except (FrameTooLarge, TypeError, ValueError, RecursionError) as error:
             raise InvalidSpec(f"{method!r} cannot be told: {error}") from error
         return self._write_notification(frame, urgent)
@@ -259,7 +259,7 @@ class Peer:
         if not self._session.ready or self._channel is None:
             return None
         number = self._ledger.mint()
-        frame = self._framing.encode(self._session.call(number, method, params, None))
+        frame = self._framing.encode(self._session.encode_call(number, method, params, None))
         now = self._time()
         pending = PendingCall(loop=self._loop)
         pending.fill(self._owner, number, method, frame, timeout, now + timeout)
@@ -286,7 +286,7 @@ class Peer:
         self._after_call_done()
 
     def _send_cancel(self, number: int, reason: str) -> None:
-        message = self._session.cancel(number, reason)
+        message = self._session.encode_cancel(number, reason)
         if message is None or self._channel is None:
             return
         self._channel.write(self._framing.encode(message))
@@ -369,7 +369,9 @@ class Peer:
             pending.number = self._ledger.mint()
             pending.owner = self._owner
             try:
-                message = self._session.call(pending.number, pending.method, pending.params, pending.context)
+                message = self._session.encode_call(
+                    pending.number, pending.method, pending.params, pending.context
+                )
                 pending.frame = self._framing.encode(message)
                 self._enqueue(pending)
             except (PluginError, FrameTooLarge) as error:

@@ -124,7 +124,7 @@ class RequestServer:
             while self._unread_too_much():  # before the answer is encoded and takes memory, too
                 self._room_waiters.append(asyncio.get_running_loop().create_future())
                 await self._room_waiters[-1]
-            frame = self._framing.encode(self._session.answer(request.id, result))
+            frame = self._framing.encode(self._session.encode_response(request.id, result))
         except PluginError as error:
             frame = self._error_frame(request, error)
         except FrameTooLarge as error:
@@ -143,7 +143,7 @@ class RequestServer:
 
     def _error_frame(self, request: Request, error: PluginError) -> bytes:
         try:
-            return self._framing.encode(self._session.error_response(request.id, error))
+            return self._framing.encode(self._session.encode_error(request.id, error))
         except FrameTooLarge:  # the request's id is too long
             self._caller.warn("a request with an id that is too long to be answered")
             return b""

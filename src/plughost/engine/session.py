@@ -45,23 +45,23 @@ class Session(Protocol):
     def on_bad_frame(self, error: FrameError) -> Incoming:
         """Handle bytes that are not a frame, in their order among the frames."""
 
-    def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
+    def encode_call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         """Encode a call."""
 
-    def cancel(self, number: int, reason: str) -> bytes | None:
+    def encode_cancel(self, number: int, reason: str) -> bytes | None:
         """Encode a cancel message: the plugin shall stop working on a call, which it still has to answer.
         None when the contract has no such message."""
 
-    def notify(self, method: str, params: Any) -> bytes:
+    def encode_notification(self, method: str, params: Any) -> bytes:
         """Encode a notification."""
 
-    def event(self, topic: str, payload: bytes) -> bytes:
+    def encode_publication(self, topic: str, payload: bytes) -> bytes:
         """Encode a publication on a topic, for a subscriber."""
 
-    def answer(self, number: int | str, result: Any) -> bytes:
+    def encode_response(self, number: int | str, result: Any) -> bytes:
         """Encode the host's answer to a plugin's request."""
 
-    def error_response(self, number: int | str, error: PluginError) -> bytes:
+    def encode_error(self, number: int | str, error: PluginError) -> bytes:
         """Encode an error as the answer to a plugin's request."""
 
     def on_unknown_response(self, answer: Response, head: bytes) -> Incoming:
@@ -103,19 +103,19 @@ class BaseSession:
     def on_unknown_response(self, answer: Response, head: bytes) -> Incoming:
         return Unusable(f"an answer to {answer.id}, which was never asked", head)
 
-    def cancel(self, number: int, reason: str) -> bytes | None:
+    def encode_cancel(self, number: int, reason: str) -> bytes | None:
         return None
 
-    def notify(self, method: str, params: Any) -> bytes:
+    def encode_notification(self, method: str, params: Any) -> bytes:
         raise InvalidSpec("plugins of this contract are sent no notifications")
 
-    def event(self, topic: str, payload: bytes) -> bytes:
+    def encode_publication(self, topic: str, payload: bytes) -> bytes:
         raise InvalidSpec("plugins of this contract are told no events")
 
-    def answer(self, number: int | str, result: Any) -> bytes:
+    def encode_response(self, number: int | str, result: Any) -> bytes:
         raise InvalidSpec("plugins of this contract ask the host nothing")
 
-    def error_response(self, number: int | str, error: PluginError) -> bytes:
+    def encode_error(self, number: int | str, error: PluginError) -> bytes:
         raise InvalidSpec("plugins of this contract ask the host nothing")
 
     def shutdown_request(self) -> tuple[str, Any] | None:

@@ -103,7 +103,7 @@ class Driver:
     def call(self, method: str, params: Any = ABSENT, *, timeout: float = DEFAULT_TIMEOUT) -> Any:
         """Calls a method and returns the result. Raises CallFailed when the plugin answers with an error."""
         number = self._ledger.mint()
-        self._send(self._session.call(number, method, params, None))
+        self._send(self._session.encode_call(number, method, params, None))
         self._until(lambda: number in self._answers, f"the answer to {method!r}", timeout)
         answer = self._answers.pop(number)
         if answer.error is not NOTHING:
@@ -112,11 +112,11 @@ class Driver:
 
     def notify(self, method: str, params: Any = ABSENT) -> None:
         """Sends a notification."""
-        self._send(self._session.notify(method, params))
+        self._send(self._session.encode_notification(method, params))
 
     def event(self, topic: str, payload: bytes) -> None:
         """Sends an event of a topic that the plugin is subscribed to."""
-        self._send(self._session.event(topic, payload))
+        self._send(self._session.encode_publication(topic, payload))
 
     def drain(self, quiet: float = 0.05) -> None:
         """Handles the plugin's messages until it has been quiet for `quiet` seconds."""
@@ -210,9 +210,9 @@ class Driver:
                 raise scripted
             result = scripted(params) if callable(scripted) else scripted
         except PluginError as error:
-            self._send(self._session.error_response(request.id, error))
+            self._send(self._session.encode_error(request.id, error))
         else:
-            self._send(self._session.answer(request.id, result))
+            self._send(self._session.encode_response(request.id, result))
 
 
 def _value(params: msgspec.Raw) -> Any:

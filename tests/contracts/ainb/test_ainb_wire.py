@@ -197,9 +197,9 @@ async def test_ids_rise_from_one_and_each_side_has_its_own(host, place):
 @pytest.mark.clause("AINB-15")
 async def test_empty_is_an_object_and_never_null(host, place):
     one = session()
-    for message in (one.call(2, "m", None, None), one.notify("m", ABSENT)):
+    for message in (one.encode_call(2, "m", None, None), one.encode_notification("m", ABSENT)):
         assert json.loads(message)["params"] == {}
-    assert json.loads(one.answer(1, None)) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert json.loads(one.encode_response(1, None)) == {"jsonrpc": "2.0", "id": 1, "result": {}}
     plugin = await host.add(spec(place))
     assert await ask(plugin, "host/snapshot/subscribe", {"topic": "t"}) == {}
 
@@ -282,16 +282,16 @@ def test_the_two_sides_talk_to_each_other_without_any_io():
     init = sent(host.on_start(None)[0])
     assert (init.id, init.method, msgspec.json.decode(init.params)["abi_version"]) == (1, "plugin/init", 2)
     # The plugin asks before it answers, with an id that is ours, too.
-    asked = said(plugin.call(1, "host/snapshot/get", {"topic": "t"}, None))
+    asked = said(plugin.encode_call(1, "host/snapshot/get", {"topic": "t"}, None))
     assert asked == Request(1, "host/snapshot/get", msgspec.Raw(b'{"topic":"t"}'))
-    refused = sent(host.error_response(1, plughost.Denied("capability denied: event_bus")))
+    refused = sent(host.encode_error(1, plughost.Denied("capability denied: event_bus")))
     assert plugin.to_exception("host/snapshot/get", refused).error["code"] == -32001
     assert not host.ready
-    assert said(plugin.answer(init.id, plugin.init_result(manifest))) is None
+    assert said(plugin.encode_response(init.id, plugin.init_result(manifest))) is None
     assert (host.ready, host.lints) == (True, ())
-    assert sent(host.event("t", b"hi")).method == "plugin/handle_event"
-    assert said(plugin.notify("host/log", {"level": "info"})).method == "host/log"
-    assert sent(host.call(2, *host.shutdown_request(), None)).method == "plugin/shutdown"
+    assert sent(host.encode_publication("t", b"hi")).method == "plugin/handle_event"
+    assert said(plugin.encode_notification("host/log", {"level": "info"})).method == "host/log"
+    assert sent(host.encode_call(2, *host.shutdown_request(), None)).method == "plugin/shutdown"
 
 
 # plugin/init
@@ -471,7 +471,7 @@ def test_every_code_there_is():
 
 @pytest.mark.clause("AINB-42")
 def test_bytes_are_padded_base64_and_arrays_are_read():
-    assert json.loads(session().event("t", b"hi"))["params"] == {"topic": "t", "payload": "aGk="}
+    assert json.loads(session().encode_publication("t", b"hi"))["params"] == {"topic": "t", "payload": "aGk="}
     for wire in (b'{"topic":"t","payload":"aGk="}', b'{"topic":"t","payload":[104,105]}'):
         assert decode_plain(msgspec.json.decode(wire, type=HandleEventParams).payload) == b"hi"
     for wrong in ('"aGk"', '"a!"', "[256]", "[-1]", "[1.5]", "5", "null", '{"a":1}'):

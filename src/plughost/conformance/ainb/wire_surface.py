@@ -86,7 +86,7 @@ def _codes() -> Iterator[str]:
     kinds: list[type[PluginError]] = [PluginError, *PluginError.__subclasses__()]
     for kind in kinds:
         if kind.__module__ == errors.__name__:
-            refusal = msgspec.json.decode(jsonrpc.JsonRpc().error_response(1, kind("x")))
+            refusal = msgspec.json.decode(jsonrpc.JsonRpc().encode_error(1, kind("x")))
             yield f"{kind.__name__}: {refusal['error']['code']}"
 
 
@@ -191,7 +191,7 @@ def _answer(reverse: HostMethod, type_names: TypeNames) -> str:
     answer = _filled(kind, type_names)
     if reverse.result is not None:
         answer = reverse.result(answer)
-    return TypeNames.shape(msgspec.json.decode(jsonrpc.JsonRpc().answer(1, answer))["result"])
+    return TypeNames.shape(msgspec.json.decode(jsonrpc.JsonRpc().encode_response(1, answer))["result"])
 
 
 def _filled(kind: Any, type_names: TypeNames) -> Any:

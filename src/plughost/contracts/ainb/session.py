@@ -54,7 +54,7 @@ class AinbSession(Framed):
         self.lints = ()
         return (encode(JsonRpcRequest(INIT, "plugin/init", self._init)),)
 
-    def event(self, topic: str, payload: bytes) -> bytes:
+    def encode_publication(self, topic: str, payload: bytes) -> bytes:
         return encode(JsonRpcNotification("plugin/handle_event", HandleEventParams(topic, payload)))
 
     def shutdown_request(self) -> tuple[str, Any] | None:

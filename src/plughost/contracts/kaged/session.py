@@ -66,14 +66,14 @@ class KagedSession(JsonRpc):
     def on_ready(self) -> Sequence[bytes]:
         return (encode(JsonRpcNotification("initialized", {})),)
 
-    def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
+    def encode_call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         params = as_object(params)
         return encode(
             JsonRpcRequest(number, method, params if context is None else _with_context(params, context))
         )
 
-    def notify(self, method: str, params: Any) -> bytes:
-        return BaseSession.notify(self, method, params)  # raises: `initialized` is the only one
+    def encode_notification(self, method: str, params: Any) -> bytes:
+        return BaseSession.encode_notification(self, method, params)  # raises: `initialized` is the only one
 
     def shutdown_request(self) -> tuple[str, Any] | None:
         return ("shutdown", {})

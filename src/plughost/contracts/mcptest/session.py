@@ -74,7 +74,7 @@ class McptestSession(BaseSession):
     def framing(self) -> Lines:
         return Lines(self._max_line, send_limit=max(self._max_line, MAX_REQUEST))
 
-    def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
+    def encode_call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         if context:
             raise InvalidSpec("mcptest requests carry no context")
         return encode(McptestRequest(method, number, params))

@@ -72,7 +72,7 @@ class RuneSession(BaseSession):
         self._tool = first or ""
         return (encode(HandshakeRequest(self._protocol)),)
 
-    def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
+    def encode_call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         if not method.strip():
             raise InvalidSpec("the tool's name is blank")
         try:

@@ -56,7 +56,7 @@ class VaiSession(BaseSession):
         self.ready = False
         return (encode(HostHello(host=self._host)),)
 
-    def call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
+    def encode_call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:
         """Encodes a request: an op with its body, or an export's id, which is invoked standalone, without a
         gateway."""
         op, body = method, {} if params is ABSENT else params
@@ -64,7 +64,7 @@ class VaiSession(BaseSession):
             op, body = self._local.request(method, params)
         return encode(VaiRequest(id=f"{_PREFIX}{number}", op=op, body=body))
 
-    def cancel(self, number: int, reason: str) -> bytes | None:
+    def encode_cancel(self, number: int, reason: str) -> bytes | None:
         return encode(Cancel(request_id=f"{_PREFIX}{number}", reason=reason[:LONGEST_REASON]))
 
     def shutdown_messages(self) -> Sequence[bytes]:

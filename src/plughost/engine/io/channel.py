@@ -38,8 +38,8 @@ class Channel(Protocol):
     """Bytes of one read: the smaller, the shorter one plugin keeps the others waiting."""
 
     def send(self, number: int, method: str, frame: bytes, *, alone: bool, priority: bool) -> None:
-        """Send a call. `alone`: no other call is open, so there is nothing to join it with. `priority`: before
-        all frames that have not begun, but after urgent ones."""
+        """Send a call. `alone`: no other call is open, so there is nothing to join it with. `priority`:
+        before all frames that have not begun, but after urgent ones."""
 
     def abort(self, number: int) -> None:
         """The call is cancelled, and nobody waits for its answer: a channel with a stream per call closes

@@ -46,10 +46,10 @@ def test_the_host_s_frames_are_those_of_the_contract_s_text():
     assert json.loads(session.on_start(None)[0]) == {
         "protocol": "vai.rpc.v1", "type": "hello", "role": "host", "host": {"name": "vai-runner", "version": "0.1.0"},
     }  # fmt: skip
-    assert json.loads(session.call(123, "tool.invoke", {}, None)) == {
+    assert json.loads(session.encode_call(123, "tool.invoke", {}, None)) == {
         "protocol": "vai.rpc.v1", "type": "request", "id": "req_123", "op": "tool.invoke", "body": {},
     }  # fmt: skip
-    assert json.loads(session.cancel(123, "deadline_exceeded")) == {
+    assert json.loads(session.encode_cancel(123, "deadline_exceeded")) == {
         "protocol": "vai.rpc.v1", "type": "cancel", "request_id": "req_123", "reason": "deadline_exceeded",
     }  # fmt: skip
     assert [json.loads(each) for each in session.shutdown_messages()] == [
@@ -170,7 +170,7 @@ def test_a_plugin_refuses_what_is_no_request():
 
 
 def test_a_reason_is_told_in_part_when_it_is_long():
-    assert len(json.loads(ready().cancel(1, "x" * 10_000))["reason"]) == 200
+    assert len(json.loads(ready().encode_cancel(1, "x" * 10_000))["reason"]) == 200
 
 
 @settings(deadline=None)
@@ -219,7 +219,7 @@ class Talk(RuleBasedStateMachine):
     @rule(op=st.sampled_from(["tool.invoke", "hook.handle", "compactor.compact", "harness.run"]))
     def ask(self, op):
         self.number += 1
-        told, answers = self.plugin.receive(self.host.call(self.number, op, {"n": self.number}, None))
+        told, answers = self.plugin.receive(self.host.encode_call(self.number, op, {"n": self.number}, None))
         assert (answers, isinstance(told, VaiRequest), told.op) == ([], True, op)
         self.asked[self.number] = told.id
         self.said[self.number], self.heard[self.number] = [], []
@@ -240,7 +240,7 @@ class Talk(RuleBasedStateMachine):
     @rule(data=st.data())
     def cancel(self, data):
         number = data.draw(st.sampled_from(sorted(self.asked)))
-        told, answers = self.plugin.receive(self.host.cancel(number, "why not"))
+        told, answers = self.plugin.receive(self.host.encode_cancel(number, "why not"))
         assert answers == []
         assert (
             told is None if number in self.answered else isinstance(told, Cancel) and told.reason == "why not"

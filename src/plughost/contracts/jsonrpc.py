@@ -118,8 +118,8 @@ class JsonRpc(BaseSession):
             return Unusable("not JSON-RPC 2.0", bytes(frame[:HEAD]), _response_id(frame))
         if message.method is not None:
             if message.id is None:
-                return messages.Notification(message.method, message.params)
-            return messages.Request(message.id, message.method, message.params)
+                return self.on_notification(messages.Notification(message.method, message.params))
+            return self.on_request(messages.Request(message.id, message.method, message.params))
         if not isinstance(message.id, int):
             return Unusable("an answer without a number", bytes(frame[:HEAD]))
         if message.error is not NOTHING and bytes(message.error) != _NULL:
@@ -135,6 +135,14 @@ class JsonRpc(BaseSession):
             if message.result is NOTHING
             else Response(message.id, message.result)
         )
+
+    def on_notification(self, notification: messages.Notification) -> Incoming:
+        """Handles a notification; by default the host's services get it."""
+        return notification
+
+    def on_request(self, request: messages.Request) -> Incoming:
+        """Handles a request; by default the host's services answer it. A `Reply` answers it at once."""
+        return request
 
     def bare(self, number: int, frame: Frame) -> Incoming:
         """Handles a response with neither result nor error; by default the result is `null`."""

@@ -29,7 +29,7 @@ from plughost.engine.session import Incoming, Session
 from plughost.errors import InvalidSpec, Malformed, Overloaded, PluginError
 from plughost.wire.framing import HEAD, Frame, FrameError, Frames, FrameTooLarge
 from plughost.wire.ledger import FOREVER, Ledger, expire, next_deadline
-from plughost.wire.messages import ABSENT, Notification, Progress, Request, Response, Unusable, encode
+from plughost.wire.messages import ABSENT, Notification, Progress, Reply, Request, Response, Unusable, encode
 
 FLOOD_FRAMES = 16
 """Frames in one read, other than responses, that count as a flood."""
@@ -230,6 +230,19 @@ class Peer:
         return self._write_notification(frame, urgent=False)
 
     def _write_notification(self, frame: bytes, urgent: bool) -> bool:
+        if not self._fits(frame):
+            return False
+        channel, backlog = self._channel, self._backlog
+        self.last_frame = self._time()
+        if backlog is not None:
+            backlog.add(self._ledger.following, frame, urgent)
+        elif channel is not None:
+            channel.write(frame, urgent=urgent)
+        return True
+
+    def _fits(self, frame: bytes) -> bool:
+        """Whether the plugin has left so little unread that this frame may be added; if not, it has
+        failed."""
         channel, backlog = self._channel, self._backlog
         unread = (channel.buffered if channel is not None else 0) + (
             backlog.size if backlog is not None else 0
@@ -237,11 +250,6 @@ class Peer:
         if unread + len(frame) > self._max_buffered:
             self._owner.on_fatal(Overloaded(f"it left {unread} bytes unread, more than max_buffered allows"))
             return False
-        self.last_frame = self._time()
-        if backlog is not None:
-            backlog.add(self._ledger.following, frame, urgent)
-        elif channel is not None:
-            channel.write(frame, urgent=urgent)
         return True
 
     def expect_process(self) -> None:
@@ -286,10 +294,15 @@ class Peer:
         self._after_call_done()
 
     def _send_cancel(self, number: int, reason: str) -> None:
-        message = self._session.encode_cancel(number, reason)
-        if message is None or self._channel is None:
+        """Tell the plugin that nobody waits for this call any more."""
+        if self._channel is None:
             return
-        self._channel.write(self._framing.encode(message))
+        message = self._session.encode_cancel(number, reason)
+        if message is not None:
+            self._channel.write(self._framing.encode(message))
+        self._channel.abort(number)
+        if message is None or not self._session.answers_cancelled_calls:
+            return
         self.cancelled.add(number, self._time())
         self._max_in_flight = 0  # other calls wait until it is clear whether the process survives
         self._owner.on_stopping(self.cancelled.first_deadline())
@@ -487,6 +500,8 @@ class Peer:
             self._serve_request(incoming)
         elif isinstance(incoming, Notification):
             self._take_notification(incoming)
+        elif isinstance(incoming, Reply):
+            self._send_reply(incoming)
         elif isinstance(incoming, Malformed):
             self._fail_oldest(incoming)
         elif isinstance(incoming, Unusable):
@@ -539,6 +554,11 @@ class Peer:
         else:
             self.dropped += 1
 
+    def _send_reply(self, reply: Reply) -> None:
+        """Send the session's own answer. A plugin that sends much and reads nothing is killed."""
+        if self._channel is not None and self._fits(frame := self._framing.encode(reply.message)):
+            self._channel.write(frame)
+
     def _serve_request(self, request: Request) -> None:
         if self._channel is None or self._caller is None:
             return
@@ -556,7 +576,8 @@ class Peer:
         elif self._ledger.was_minted(answer.id):
             self.unresponsive = False
             self.cancelled.answered_late(answer.id)
-            self._drop(f"a late or doubled answer to {answer.id}", b"")
+            if self._session.answers_cancelled_calls:
+                self._drop(f"a late or doubled answer to {answer.id}", b"")
         else:
             self._take(self._session.on_unknown_response(answer, _head(frame)))
 

@@ -8,10 +8,11 @@ from typing import Any, Protocol
 
 from plughost.errors import CallFailed, InvalidSpec, Malformed, PluginError
 from plughost.wire.framing import Frame, FrameError, Framing
-from plughost.wire.messages import Notification, Progress, Request, Response, Unusable
+from plughost.wire.messages import Notification, Progress, Reply, Request, Response, Unusable
 
-Incoming = Response | Progress | Request | Notification | Unusable | Malformed | None
-"""A decoded frame. Malformed fails the oldest open call; None means the session has handled it."""
+Incoming = Response | Progress | Request | Notification | Reply | Unusable | Malformed | None
+"""A decoded frame. A Reply is sent back; Malformed fails the oldest open call; None means that the session
+has handled it."""
 
 
 class Session(Protocol):
@@ -26,6 +27,9 @@ class Session(Protocol):
     """Whether the handshake is done, so that calls may be sent."""
     first_id: int
     """The first id for calls; lower ids are for the session itself."""
+    answers_cancelled_calls: bool
+    """Whether the plugin must answer a call after its cancel message. If so, no other call is sent meanwhile,
+    and a plugin that does not answer in time is killed. If not, an answer that still comes is ignored."""
     lints: Sequence[str]
     """Lints of the handshake: what was accepted, but should be better. Reported once it is ready."""
 
@@ -49,8 +53,8 @@ class Session(Protocol):
         """Encode a call."""
 
     def encode_cancel(self, number: int, reason: str) -> bytes | None:
-        """Encode a cancel message: the plugin shall stop working on a call, which it still has to answer.
-        None when the contract has no such message."""
+        """Encode a cancel message: the plugin shall stop working on a call. None when the contract has no
+        such message."""
 
     def encode_notification(self, method: str, params: Any) -> bytes:
         """Encode a notification."""
@@ -89,6 +93,7 @@ class BaseSession:
     errors: Mapping[type[PluginError], type[PluginError]] = {}
     ready = True
     first_id = 1
+    answers_cancelled_calls = True
     lints: Sequence[str] = ()
 
     def on_start(self, first: str | None) -> Sequence[bytes]:

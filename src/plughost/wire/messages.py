@@ -52,6 +52,12 @@ class Notification(msgspec.Struct, frozen=True):
     params: msgspec.Raw = NOTHING
 
 
+class Reply(msgspec.Struct, frozen=True):
+    """The session's own answer to a frame, such as a pong: an encoded message, which is sent at once."""
+
+    message: bytes
+
+
 class Unusable(msgspec.Struct, frozen=True):
     """A frame that is not a usable message: it is dropped and counted. It fails no call, except one that it
     was meant to answer and that would wait for ever."""

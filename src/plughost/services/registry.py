@@ -32,11 +32,11 @@ def create_builtin(name: str, host: HostContext) -> Any:
 
         return Actions(host)
     if name == "fs":
-        from plughost.services.file_and_network import FileService
+        from plughost.services.files.service import FileService
 
         return FileService()
     if name == "network":
-        from plughost.services.file_and_network import NetworkService
+        from plughost.services.files.service import NetworkService
 
         return NetworkService()
     if name == "storage":

@@ -16,8 +16,8 @@ from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED
 from plughost.engine.caller import Caller
 from plughost.sandbox.untrusted_temp_dir import temporary_folder
-from plughost.services.file_and_network import FileService, OnFile, OnPath, default_roots
 from plughost.services.files.reader import FileContent, FolderEntry
+from plughost.services.files.service import FileService, OnFile, OnPath, default_roots
 
 T = TypeVar("T", bound=OnPath)
 

@@ -24,7 +24,7 @@ from plughost.contracts.ainb.manifest import (
     Subscribes,
 )
 from plughost.permissions import parse
-from plughost.services.file_and_network import default_roots
+from plughost.services.files.service import default_roots
 from tests.support.ainb import folder, spec
 
 GOOD = '[plugin]\nname = "puppet"\nversion = "1.2.3"\nabi_version = 2\n'

@@ -13,6 +13,7 @@ from plughost._util.real_path import real_path
 from plughost._util.text import escape_controls
 from plughost.contracts.ainb import manifest, messages, own_words
 from plughost.contracts.ainb.client import Ainb, CliResult
+from plughost.contracts.ainb.default_roots import FILE_CAPABILITIES, default_roots
 from plughost.contracts.ainb.manifest import ABI_VERSION, AinbManifest, Capabilities
 from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
 from plughost.contracts.ainb.session import AinbSession
@@ -43,7 +44,6 @@ DECLARED = "declared"
 """The grant of every capability that the manifest declares."""
 LIMITED = ("network", "spawn_subprocess")
 """The capabilities that a list in the manifest limits; for the others any non-empty list grants the whole."""
-FILE_CAPABILITIES = ("read_sessions", "read_claude_logs", "read_codex_logs")
 
 
 class AinbOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -287,16 +287,10 @@ def _unenforced_lints(names: Collection[str], spec: PluginSpec, sandbox: str) ->
     return ("spawn_subprocess is not granted, but without a sandbox nothing keeps it from starting programs",)
 
 
-def log_folders() -> dict[str, str]:
-    """The folder behind each capability to read files; that of sessions follows AINB_HOME."""
-    sessions = os.path.join(os.environ.get("AINB_HOME") or "~/.agents-in-a-box", "sessions")
-    return dict(zip(FILE_CAPABILITIES, (sessions, "~/.claude/projects", "~/.codex/sessions"), strict=True))
-
-
 def _host_only_folder_lints(names: Collection[str], sandbox: str, allowed: Access) -> Iterator[str]:
     """Lints for log folders that only the host can read. Most existing plugins open these files
     themselves."""
-    for name, folder in log_folders().items():
+    for name, folder in default_roots().items():
         place = os.path.expanduser(folder)
         open_to_it = any(
             f"{place}/".startswith(f"{path.rstrip('/')}/") for path in (*allowed.read, *allowed.write)

@@ -2,7 +2,7 @@
 
 `templates/` has a folder per contract, and in it one per language and `any` for all of them; files that every
 contract shares are in `templates/shared`. A new contract or language needs only a folder, no code.
-`words.toml` is not copied: it has the values of the variables `{{word}}` in the files and their names, and
+`variables.toml` is not copied: it has the values of the variables `{{word}}` in the files and their names, and
 with `brings` the contract for which the SDK is copied along.
 """
 
@@ -25,7 +25,7 @@ import msgspec
 from plughost.errors import InvalidSpec
 
 TEMPLATES = Path(__file__).parent / "templates"
-SHARED, ANY, WORDS = "shared", "any", "words.toml"
+SHARED, ANY, WORDS = "shared", "any", "variables.toml"
 STEPS = ("cd", "build", "test", "try", "dev", "conform", "pack")
 MOST = 50
 RESERVED = {

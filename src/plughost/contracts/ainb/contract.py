@@ -11,7 +11,7 @@ import msgspec
 
 from plughost._util.real_path import real_path
 from plughost._util.text import escape_controls
-from plughost.contracts.ainb import manifest, messages, own_words
+from plughost.contracts.ainb import manifest, manifest_limits, messages
 from plughost.contracts.ainb.client import Ainb, CliResult
 from plughost.contracts.ainb.default_roots import FILE_CAPABILITIES, default_roots
 from plughost.contracts.ainb.manifest import ABI_VERSION, AinbManifest, Capabilities
@@ -146,7 +146,7 @@ class AinbContract:
         asked = plugin_manifest.capabilities.granted()
         granted, named = _parse_grants(spec, plugin_manifest)
         word = operator_access(guard.effective(asked, named), spec.allow)
-        held, withheld = own_words.without_private(guard.effective(asked, granted), word, spec)
+        held, withheld = manifest_limits.without_private(guard.effective(asked, granted), word, spec)
         names = tuple(word for word in Capabilities.__struct_fields__ if guard.allows(held, word))
         topics = tuple(plugin_manifest.subscribes.snapshots) if "event_bus" in names else ()
         home = os.environ.get("AINB_HOME") or "~/.agents-in-a-box"
@@ -158,7 +158,7 @@ class AinbContract:
             names,
             data if "write_plugin_data" in names else None,
         )
-        programs = own_words.programs(held, spec)
+        programs = manifest_limits.programs(held, spec)
         return ResolvedSpec(
             _policy(plugin_manifest, options, topics),
             {**from_host("HOME", "PATH", "LANG", "TERM", "AINB_HOME"), **spec.env},

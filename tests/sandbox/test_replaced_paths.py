@@ -272,13 +272,13 @@ def test_a_program_that_leads_elsewhere_than_when_it_was_found_public(folder, pr
     held = [Capability("spawn_subprocess", (str(tool),))]
     found = manifest_limits.programs(held, spec)
     assert found == ((str(tool),), {str(tool): os.path.realpath("/usr/bin/env")})
-    powers = Access(execute=found.paths)
-    prepare_sandbox(spec, ENV, powers, ResourceLimits(), "strict", run_dir, resolved=found.resolved)
+    access = Access(execute=found.paths)
+    prepare_sandbox(spec, ENV, access, ResourceLimits(), "strict", run_dir, resolved=found.resolved)
     tool.unlink()
     shutil.copy("/usr/bin/env", private / "tool")
     tool.symlink_to(private / "tool")
     with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
-        prepare_sandbox(spec, ENV, powers, ResourceLimits(), "strict", run_dir, resolved=found.resolved)
+        prepare_sandbox(spec, ENV, access, ResourceLimits(), "strict", run_dir, resolved=found.resolved)
     assert manifest_limits.programs(held, spec).paths == (), "it is not public any more"
     by_name = msgspec.structs.replace(spec, grants=[f"spawn_subprocess={tool}"])
     assert manifest_limits.programs(held, by_name) == ((str(tool),), {}), "the operator's word is enough"

@@ -66,4 +66,4 @@ class TrafficRedactor:
             if self._is_pair(decoded):
                 return [decoded[0], HIDDEN]
             return [self._clean(inner) for inner in decoded]
-        return self._redactor.whole(decoded) if isinstance(decoded, str) else decoded
+        return self._redactor.redact_unbounded(decoded) if isinstance(decoded, str) else decoded

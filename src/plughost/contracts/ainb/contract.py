@@ -22,8 +22,8 @@ from plughost.contracts.resolve import from_host, read_options, sandbox_class
 from plughost.contracts.settings import AUTHOR_MAY_LOWER
 from plughost.engine.policy import LifecyclePolicy
 from plughost.errors import InvalidSpec
-from plughost.permissions import capabilities as guard
 from plughost.permissions.access import Access
+from plughost.permissions.capabilities import allows, effective
 from plughost.permissions.capability import Capability
 from plughost.permissions.operator_only import operator_access
 from plughost.spec import PluginSpec
@@ -145,9 +145,9 @@ class AinbContract:
             raise InvalidSpec(f"its manifest calls it {plugin_manifest.plugin.name!r}", plugin=spec.name)
         asked = plugin_manifest.capabilities.granted()
         granted, named = _parse_grants(spec, plugin_manifest)
-        word = operator_access(guard.effective(asked, named), spec.allow)
-        held, withheld = manifest_limits.without_private(guard.effective(asked, granted), word, spec)
-        names = tuple(word for word in Capabilities.__struct_fields__ if guard.allows(held, word))
+        operator = operator_access(effective(asked, named), spec.allow)
+        held, withheld = manifest_limits.without_private(effective(asked, granted), operator, spec)
+        names = tuple(name for name in Capabilities.__struct_fields__ if allows(held, name))
         topics = tuple(plugin_manifest.subscribes.snapshots) if "event_bus" in names else ()
         home = os.environ.get("AINB_HOME") or "~/.agents-in-a-box"
         data_root = options.data_root or os.path.join(home, "plugins")
@@ -163,7 +163,7 @@ class AinbContract:
             _policy(plugin_manifest, options, topics),
             {**from_host("HOME", "PATH", "LANG", "TERM", "AINB_HOME"), **spec.env},
             capabilities=held,
-            operator=word,
+            operator=operator,
             asked=tuple(asked),
             settings=settings,
             topics=topics,
@@ -255,9 +255,9 @@ def _parse_grants(
     granted: list[Capability] = []
     named: list[Capability] = []
     scopes: dict[str, list[str]] = {}
-    for word in spec.grants:
-        name, limited, item = word.partition("=")
-        if word == DECLARED:
+    for grant in spec.grants:
+        name, limited, item = grant.partition("=")
+        if grant == DECLARED:
             granted += plugin_manifest.capabilities.granted()
         elif name not in Capabilities.__struct_fields__ or (limited and not (item and name in LIMITED)):
             known = ", ".join(
@@ -267,7 +267,7 @@ def _parse_grants(
                     *(f"{limited_name}=ITEM" for limited_name in LIMITED),
                 )
             )
-            raise InvalidSpec(f"unknown grant {word!r}; known: {known}", plugin=spec.name)
+            raise InvalidSpec(f"unknown grant {grant!r}; known: {known}", plugin=spec.name)
         elif limited:
             scopes.setdefault(name, []).append(item)
         else:

@@ -353,7 +353,7 @@ class LocalInvoker:
                 else _NO_SECRETS
             )
             call = self._call(execution, process, scratch, secrets)
-            plugin.redactor.learn_from(execution.redactor)  # its stderr has no tenant
+            plugin.redactor.add_from(execution.redactor)  # its stderr has no tenant
             answer = await (
                 call if scratch is None else self._call_within_limit(scratch, execution, plugin, call)
             )

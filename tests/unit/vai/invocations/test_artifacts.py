@@ -122,7 +122,7 @@ def test_a_large_file_is_searched_in_slices(scratch: Path, monkeypatch: pytest.M
         return shown
 
     monkeypatch.setattr(redactor.SlicedRedactor, "feed", noted)
-    monkeypatch.setattr(Redactor, "whole", None)
+    monkeypatch.setattr(Redactor, "redact_unbounded", None)
     (scratch / "large").write_bytes(b"\xff" * (1 << 20))
     hidden = Redactor()
     assert collect_artifacts([{"path": "large"}], str(scratch), None, hidden)[0]["bytes"] == 1 << 20

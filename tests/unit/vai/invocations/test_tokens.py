@@ -117,7 +117,7 @@ def test_others_can_read_what_a_token_says() -> None:
 @pytest.mark.clause("VAI-90")
 def test_every_token_is_hidden_by_its_shape() -> None:
     hidden = Redactor()
-    hidden.learn_shape(SHAPE)
+    hidden.add_pattern(SHAPE)
     token = SigningIssuer(Time()).mint(delegation())
     assert hidden.redact(f"Bearer {token}, sent") == f"Bearer {HIDDEN}, sent"
     assert hidden.redact(base64.b64encode(token.encode()).decode().rstrip("=")) == HIDDEN

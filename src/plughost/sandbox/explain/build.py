@@ -77,7 +77,7 @@ def explain(
             Grant(
                 kind,
                 format_endpoint(item),
-                _power_rule(kind, item, binding, source),
+                _access_rule(kind, item, binding, source),
                 by.get(described, nothing),
             )
             for kind, item in _items(access)
@@ -95,11 +95,7 @@ def explain(
         plugin=spec.name,
         contract=contract.name,
         sandbox=confined,
-        chosen_by="--sandbox"
-        if source.sandbox
-        else source.file
-        if spec.sandbox
-        else "the contract's default",
+        chosen_by=_class_rule(spec, source),
         problem=confinement.report() if isinstance(confinement, PluginError) else None,
         asked=AskedAccess(
             None if binding.asked is None else tuple(map(str, binding.asked)),
@@ -168,7 +164,7 @@ def _granted_by(words: Sequence[str], source: GrantSource) -> str:
     return "--grant" if set(words) <= set(source.grants) else source.file
 
 
-def _power_rule(kind: str, item: str | Endpoint, binding: ResolvedSpec, source: GrantSource) -> str:
+def _access_rule(kind: str, item: str | Endpoint, binding: ResolvedSpec, source: GrantSource) -> str:
     is_asked = binding.declared is not None and intersect(binding.declared, _only(kind, item)) != NONE
     asked = "its manifest asks; " if is_asked else ""
     words = [word for word, given in binding.given.items() if item in getattr(given.access, kind)]
@@ -195,7 +191,7 @@ def _is_within(kind: str, item: str | Endpoint, allowed: Access) -> bool:
 def _class_rule(spec: PluginSpec, source: GrantSource) -> str:
     if source.sandbox:
         return "--sandbox"
-    return "the contract's default" if spec.sandbox is None else source.file
+    return source.file if spec.sandbox else "the contract's default"
 
 
 def _limit_rule(name: str, value: int | None, source: GrantSource) -> str:

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import plughost
 from plughost._util.redaction.json_pieces import pieces as pieces_of
-from plughost._util.redaction.redactor import HIDDEN, Redactor
+from plughost._util.redaction.redactor import Redactor
+from plughost._util.redaction.secret_set import HIDDEN
 from plughost.contracts.vai import frames
 from plughost.contracts.vai.errors import InvalidFrame
 from plughost.events import Dropped, Logged

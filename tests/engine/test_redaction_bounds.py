@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plughost._util.redaction.redactor import AT_ONCE, HEAD, HIDDEN, MOST_SECRETS, Redactor
+from plughost._util.redaction.redactor import AT_ONCE, HEAD, Redactor
+from plughost._util.redaction.secret_set import HIDDEN, MOST_SECRETS
 from plughost._util.redaction.text_set import FEW, Span, TextSet
 from plughost.testing.redaction import TrafficRedactor
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from plughost._util.redaction.redactor import HIDDEN, Redactor
+from plughost._util.redaction.redactor import Redactor
+from plughost._util.redaction.secret_set import HIDDEN
 from plughost._util.redaction.spellings import SHORTEST
 from plughost.testing.frame_splitter import UnreadableTraffic, value
 from plughost.wire.framing import Frame, FrameError

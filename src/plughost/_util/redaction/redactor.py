@@ -13,21 +13,20 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from plughost._util.redaction.cut_text import ends_cut, starts_cut
 from plughost._util.redaction.json_pieces import SLICE, pieces
-from plughost._util.redaction.spellings import PASSES, SHORTEST, forms, hex_forms, lower_hex
+from plughost._util.redaction.secret_set import HIDDEN, SecretSet
+from plughost._util.redaction.sliced import SlicedRedactor
+from plughost._util.redaction.spellings import PASSES, lower_hex
 from plughost._util.redaction.text_set import Probes, Span, TextSet
-from plughost._util.redaction.unescape import TRIGGER, Unescaped, unescape
+from plughost._util.redaction.unescape import TRIGGER, Unescaped
 from plughost._util.text import TruncatedText, head
 
-HIDDEN = "***"
-MAX_IGNORED = 1
-"""Texts of so few characters are not taken as secrets: they would be found everywhere."""
 DEEPEST = 200
 AT_ONCE = 64 << 10
 """Characters that `redact` and `redact_json` look at: 50 to 100 ms if all of them are escapes."""
@@ -35,77 +34,45 @@ HEAD = 16 << 10
 """Characters that are shown of a longer text."""
 NUMBER = 4
 """Characters that a number counts for."""
-MOST_SECRETS = 10_000
-"""With more secrets than this, every text is hidden."""
-MAX_MATCH = 8192
-"""Characters of a match of a pattern; of a longer match the beginning is hidden."""
 _WORD = re.compile(r"\S+")
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*+', re.S)
-_NO_PATTERNS: Mapping[str, re.Pattern[str]] = {}
 
 
 class Redactor:
     """Redacts secrets in texts and JSON. Secrets can be added at any time, and never removed."""
 
-    __slots__ = ("_forms", "_hex_forms", "_patterns", "_secrets")
+    __slots__ = ("_secrets",)
 
     def __init__(self) -> None:
-        self._forms = TextSet()
-        self._hex_forms = TextSet()
-        """Forms that are searched in a text with its hex digits in lower case."""
-        self._secrets: set[str] = set()
-        self._patterns: Mapping[str, re.Pattern[str]] = _NO_PATTERNS
+        self._secrets = SecretSet()
 
     def __repr__(self) -> str:
-        return f"<Redactor: {len(self._secrets) + len(self._patterns)} texts>"
-
-    @property
-    def _is_empty(self) -> bool:
-        return not self._forms and not self._patterns
-
-    @property
-    def _hides_all(self) -> bool:
-        return len(self._secrets) > MOST_SECRETS
+        return f"<Redactor: {len(self._secrets)} texts>"
 
     @property
     def longest(self) -> int:
         """Characters of the longest form of a secret."""
-        return max(self._forms.longest, self._hex_forms.longest)
+        return self._secrets.longest
 
     def add(self, secrets: Iterable[str]) -> None:
         """Redact these secrets from now on."""
-        new = {secret for secret in secrets if len(secret) > MAX_IGNORED} - self._secrets
-        for secret in new:
-            if self._hides_all:
-                return
-            self._secrets.add(secret)
-            if len(secret) < SHORTEST:
-                self.add_pattern(rf"(?<!\w){re.escape(secret)}(?!\w)")
-            else:
-                self._forms.add(forms(secret))
-                self._hex_forms.add(hex_forms(secret))
+        self._secrets.add(secrets)
 
     def add_pattern(self, pattern: str) -> None:
         """Redact all matches of a regular expression, for secrets that are created too often to be added one
         by one."""
-        if pattern not in self._patterns:
-            self._patterns = {**self._patterns, pattern: re.compile(pattern)}
+        self._secrets.add_pattern(pattern)
 
     def add_from(self, other: Redactor) -> None:
         """Add all secrets and patterns of another redactor."""
-        if not other._secrets <= self._secrets:
-            self._secrets |= other._secrets
-            self._forms.add(other._forms.texts)
-            self._hex_forms.add(other._hex_forms.texts)
-        if not other._patterns.keys() <= self._patterns.keys():
-            self._patterns = {**self._patterns, **other._patterns}
+        self._secrets.update(other._secrets)
 
     def redact(self, text: str, probes: Probes | None = None) -> str:
         """Replace all secrets in a text by ***. Of a very long text only the beginning is searched and
         returned. With `probes`, several texts share one limit of comparisons."""
-        if self._is_empty:
+        if self._secrets.is_empty:
             return text
-        if self._hides_all:
+        if self._secrets.hides_all:
             return HIDDEN
         if len(text) > AT_ONCE:
             return f"{self.redact_truncated(head(text, HEAD))} ({len(text)} characters in all)"
@@ -120,8 +87,8 @@ class Redactor:
     def has_secret(self, parts: Iterable[str]) -> bool:
         """Whether `redact_unbounded` would hide something of a text that comes in parts. It may take long,
         too."""
-        if self._is_empty or self._hides_all:
-            return self._hides_all
+        if self._secrets.is_empty or self._secrets.hides_all:
+            return self._secrets.hides_all
         slices, unseen = self.slices(), ""
         for part in parts:
             unseen += part
@@ -132,21 +99,21 @@ class Redactor:
 
     def slices(self) -> SlicedRedactor:
         """A redactor for a text that comes in slices."""
-        return SlicedRedactor(self)
+        return SlicedRedactor(self._secrets)
 
     def redact_fragment(self, text: str) -> str:
         """Redact a text that was cut at its beginning or end.
 
         Part of a secret may be left there. The end of a match of a pattern looks like any word.
         """
-        if self._is_empty:
+        if self._secrets.is_empty:
             return text
-        if self._hides_all:
+        if self._secrets.hides_all:
             return HIDDEN
         if len(text) > AT_ONCE:
             return self.redact(text)
         found = self._spans(text) + self._cut_spans(text, starts_cut, ends_cut)
-        if self._patterns and (word := _WORD.match(text)):
+        if self._secrets.patterns and (word := _WORD.match(text)):
             found.append(word.span())
         return _without(text, found)
 
@@ -154,7 +121,7 @@ class Redactor:
         """Redact a text whose end may have been cut off."""
         if not text.is_cut:
             return self.redact(text.unhidden)
-        if self._is_empty or self._hides_all or len(text.unhidden) > AT_ONCE:
+        if self._secrets.is_empty or self._secrets.hides_all or len(text.unhidden) > AT_ONCE:
             return f"{self.redact(text.unhidden)}…"
         found = self._spans(text.unhidden) + self._cut_spans(text.unhidden, ends_cut)
         return f"{_without(text.unhidden, found)}…"
@@ -163,40 +130,30 @@ class Redactor:
         return [
             (start(first), stop(last))
             for unescaped, start, stop in _passes(text)
-            for forms, part in ((self._forms, unescaped), (self._hex_forms, lower_hex(unescaped)))
+            for forms, part in (
+                (self._secrets.forms, unescaped),
+                (self._secrets.hex_forms, lower_hex(unescaped)),
+            )
             for find in finders
             for first, last in find(forms, part)
         ]
 
     def _spans(self, text: str, probes: Probes | None = None) -> list[Span]:
         probes = probes or Probes()
-        found = [match.span() for pattern in self._patterns.values() for match in pattern.finditer(text)]
-        if self._has_form(text, PASSES, probes):
+        found = [
+            match.span() for pattern in self._secrets.patterns.values() for match in pattern.finditer(text)
+        ]
+        if self._secrets.contained_in(text, PASSES, probes):
             for unescaped, start, stop in _passes(text):
-                found += [(start(first), stop(last)) for first, last in self.spans(unescaped, probes)]
+                found += [
+                    (start(first), stop(last)) for first, last in self._secrets.spans(unescaped, probes)
+                ]
         return found
-
-    def _has_form(self, text: str, passes: int, probes: Probes) -> bool:
-        """Whether there is a form of a secret in a text: that is quicker to find than where it is."""
-        for _ in range(passes + 1):
-            if self._forms.is_in(text, probes) or self._hex_forms.is_in(lower_hex(text), probes):
-                return True
-            if TRIGGER.search(text) is None:
-                return False
-            before, text = text, unescape(text)
-            if len(before) == len(text):
-                return False
-        return False
-
-    def spans(self, text: str, probes: Probes | None = None) -> Iterator[Span]:
-        """The positions of secrets in a text whose escapes are undone; they may overlap."""
-        yield from self._forms.spans(text, probes)
-        yield from self._hex_forms.spans(lower_hex(text), probes)
 
     def redact_json(self, value: Any) -> Any:
         """Redact all strings, member names and numbers in a JSON value. What is beyond the size limit is
         hidden."""
-        return value if self._is_empty else self._redact_value(value, 0, _Budget())
+        return value if self._secrets.is_empty else self._redact_value(value, 0, _Budget())
 
     def _redact_value(self, value: Any, depth: int, budget: _Budget) -> Any:
         if isinstance(value, str):
@@ -216,11 +173,11 @@ class Redactor:
 
     def _redact_number(self, number: float) -> Any:
         """A number, hidden if its digits contain a secret."""
-        return HIDDEN if self._hides_all or self._forms.is_in(repr(number)) else number
+        return HIDDEN if self._secrets.hides_all or self._secrets.forms.is_in(repr(number)) else number
 
     async def redact_json_async(self, value: Any) -> Any:
         """Redact a JSON value of any size, with other tasks running in between."""
-        if self._is_empty:
+        if self._secrets.is_empty:
             return value
         written = msgspec.json.encode(value)
         return msgspec.json.decode(await self.redact_encoded_json(written, pieces(written)))
@@ -230,7 +187,7 @@ class Redactor:
 
         A piece holds whole strings and numbers; one that is longer than a slice is a string alone.
         """
-        if self._is_empty:
+        if self._secrets.is_empty:
             return bytes(document)
         shown, at = [], 0
         for size in sizes:
@@ -245,7 +202,11 @@ class Redactor:
     def _redact_tokens(self, text: str) -> str:
         # Strings are JSON here: one more pass than in their values. What is found across several is none.
         probes = Probes()
-        if not self._patterns and not self._hides_all and not self._has_form(text, PASSES + 1, probes):
+        if (
+            not self._secrets.patterns
+            and not self._secrets.hides_all
+            and not self._secrets.contained_in(text, PASSES + 1, probes)
+        ):
             return text
         return _JSON_TOKEN.sub(lambda token: self._redact_token(token, probes), text)
 
@@ -263,99 +224,6 @@ class Redactor:
             shown.append(msgspec.json.encode(part).decode()[1:-1])
             await asyncio.sleep(0)
         return f'"{"".join(shown)}"'
-
-
-class SlicedRedactor:
-    """Redacts a text that comes in slices, wherever it is cut: all that it returns, joined, is what
-    `Redactor.redact` returns for the whole text."""
-
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
-        self._passes: list[Unescaped] = []
-        self._text = ""
-        """The text that is not returned yet; it begins at position `_at`."""
-        self._at = 0
-        self._before = ""
-        self._end = 0
-        """The end of the last hidden part."""
-        self._found: list[Span] = []
-        self._looked = 0
-        """Up to where the text was searched, less the length of a secret that may continue in the next
-        slice."""
-
-    def feed(self, text: str, *, final: bool = False) -> str:
-        """Take the next slice; returns the redacted text that is final by now."""
-        if self._redactor._hides_all:
-            return HIDDEN if final else ""
-        self._text += text
-        sure = self._search_patterns(final=final)
-        sure = min(sure, self._search_unescaped(text, final=final))
-        kept = 0 if final else max(self._redactor.longest - 1, 0)
-        first = max(self._looked - self._at, 0)
-        self._found += [
-            (self._at + first + start, self._at + first + stop)
-            for start, stop in self._redactor.spans(self._text[first:])
-        ]
-        self._looked = max(self._at + len(self._text) - kept, self._looked)
-        return self._redacted_until(max(min(sure, self._looked), self._at))
-
-    def _search_unescaped(self, text: str, *, final: bool) -> int:
-        """Search the text with its escapes undone; returns up to where the search is complete."""
-        if not self._passes and not TRIGGER.search(text):
-            return self._at + len(self._text)
-        if not self._passes:
-            self._passes = [Unescaped() for _ in range(PASSES)]
-            self._passes[0].begin(self._at)
-            text = self._text
-        kept = 0 if final else max(self._redactor.longest - 1, 0)
-        for number, each in enumerate(self._passes):
-            text = each.feed(text, final=final)
-            for start, stop in self._redactor.spans(each.text):
-                span = self._original_span(number, each.at + start, each.at + stop)
-                self._found.append(span)
-            each.drop(each.at + max(len(each.text) - kept, 0))
-        needed = self._passes[-1].at
-        for each in reversed(self._passes):
-            needed = min(needed, each.at)
-            each.forget(needed)
-            needed = each.start(needed)
-        return needed
-
-    def _original_span(self, number: int, start: int, stop: int) -> Span:
-        for each in reversed(self._passes[: number + 1]):
-            start, stop = each.start(start), each.stop(stop)
-        return start, stop
-
-    def _search_patterns(self, *, final: bool) -> int:
-        """Search for patterns; returns up to where the search is complete."""
-        end = sure = self._at + len(self._text)
-        if not self._redactor._patterns:
-            return end
-        sure = end if final else end - MAX_MATCH
-        for pattern in self._redactor._patterns.values():
-            # With the character before it: some patterns look behind.
-            for match in pattern.finditer(self._before + self._text, len(self._before)):
-                start, stop = (self._at - len(self._before) + each for each in match.span())
-                if start < sure:
-                    self._found.append((start, stop))
-        return sure
-
-    def _redacted_until(self, sure: int) -> str:
-        """The redacted text before a position up to which all secrets are found."""
-        shown: list[str] = []
-        done = self._at
-        for start, stop in sorted({span for span in self._found if span[0] < sure}):
-            if start >= self._end:
-                shown += [self._text[max(done, self._end) - self._at : start - self._at], HIDDEN]
-                done = start
-            self._end = max(self._end, stop)
-        if sure > self._end:
-            shown.append(self._text[max(done, self._end) - self._at : sure - self._at])
-        self._found = [span for span in self._found if span[0] >= sure]
-        self._before = self._text[: sure - self._at][-1:] or self._before
-        self._text = self._text[sure - self._at :]
-        self._at = sure
-        return "".join(shown)
 
 
 def _passes(

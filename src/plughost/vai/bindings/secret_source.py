@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
-from plughost._util.redaction.redactor import MAX_IGNORED
+from plughost._util.redaction.secret_set import MAX_IGNORED
 from plughost.errors import InvalidSpec
 
 _URI = re.compile(r"secret://([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+)")

@@ -7,7 +7,8 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey, OKPKey
 
-from plughost._util.redaction.redactor import HIDDEN, Redactor
+from plughost._util.redaction.redactor import Redactor
+from plughost._util.redaction.secret_set import HIDDEN
 from plughost.errors import Denied
 from plughost.vai.invocations.tokens import AUDIENCE, ISSUER, PREFIX, SHAPE, Delegation, SigningIssuer
 

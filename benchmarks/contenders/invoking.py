@@ -19,7 +19,8 @@ from plughost.contracts.vai import manifest
 from plughost.vai.bindings.binding import Binding, Scope
 from plughost.vai.bindings.package import Package
 from plughost.vai.invocations.invocation import Invocation
-from plughost.vai.invocations.invoker import InvokerOptions, LocalInvoker
+from plughost.vai.invocations.invoker import LocalInvoker
+from plughost.vai.invocations.options import InvokerOptions
 from plughost.vai.invocations.outcome import Outcome
 from plughost.vai.invocations.requests import ToolRequest
 from plughost.vai.records.journal import Journal

@@ -21,7 +21,7 @@ from benchmarks.roster import YARDSTICK
 from benchmarks.sheet import Sheet
 from benchmarks.stats import quantile
 from benchmarks.turns import turns
-from plughost.vai.invocations.invoker import InvokerOptions
+from plughost.vai.invocations.options import InvokerOptions
 
 WARM = "invocation, warm"
 COLD = "invocation, cold"

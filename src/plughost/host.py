@@ -217,6 +217,11 @@ class Host:
             self._services[name] = create_builtin(name, self)
         return self._services[name]
 
+    def _file_roots(self) -> Mapping[str, str]:
+        from plughost.contracts.ainb.default_roots import default_roots
+
+        return default_roots()
+
     def events(self, limit: int = 10_000, only: type[Event] = Event) -> Subscription:
         """Subscribe to the events of all plugins from now on, or to those of the class `only`. The queue
         holds at most `limit` events; a slow observer loses the oldest."""

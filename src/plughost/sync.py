@@ -13,13 +13,13 @@ import asyncio
 import concurrent.futures
 import inspect
 import os
-import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
 from plughost import host as asynchronous
+from plughost._util.loop_thread import LoopThread, in_daemon_thread
 from plughost.clock import Clock
 from plughost.engine.caller import Caller
 from plughost.engine.io.tap import Tap
@@ -38,99 +38,10 @@ Service = Callable[["Plugin", Any], Any]
 """Answers requests of plugins to the host: called with the plugin and its params, in a thread of its own."""
 
 
-class Loop:
-    """An event loop in a daemon thread, and functions to run coroutines in it from other threads."""
-
-    def __init__(self) -> None:
-        self._pid = os.getpid()
-        self._closed = False
-        started: concurrent.futures.Future[asyncio.AbstractEventLoop] = concurrent.futures.Future()
-        # A daemon: a program that forgot its host still ends, and the host ends with it.
-        self._thread = threading.Thread(target=self._run, args=(started,), name="plughost", daemon=True)
-        self._thread.start()
-        try:
-            self._loop = started.result()
-        except OSError:
-            self._thread.join()
-            raise
-
-    def _run(self, started: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
-        try:
-            asyncio.run(self._serve(started))
-        except BaseException as error:
-            if started.done():
-                raise
-            started.set_exception(error)  # the loop was not created: no descriptors are left for one
-
-    async def _serve(self, started: concurrent.futures.Future[asyncio.AbstractEventLoop]) -> None:
-        self._end_requested = asyncio.Event()
-        started.set_result(asyncio.get_running_loop())
-        await self._end_requested.wait()
-
-    def submit(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Start a coroutine in the loop; Stopped or RuntimeError when the loop cannot run it."""
-        problem = self._problem()
-        if problem is not None:
-            work.close()
-            raise problem
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the loop and wait for its result."""
-        return self.wait(self.submit(work))
-
-    def wait(self, future: concurrent.futures.Future[T]) -> T:
-        """Wait for a result. Ctrl-C cancels the work."""
-        try:
-            return future.result()
-        except concurrent.futures.CancelledError:
-            raise Stopped("this host was closed meanwhile") from None
-        except BaseException:  # Ctrl-C cancels the work; work that has failed is done, and stays as it is
-            future.cancel()
-            raise
-
-    def _problem(self) -> Exception | None:
-        """Why work that is submitted now would never be done; None when it would."""
-        if self.is_forked:
-            hint = "make a host of your own"
-            return Stopped("this host belongs to the process that forked this one", hint=hint)
-        if self.is_own_thread:
-            return RuntimeError("the host's own thread cannot wait for itself: use the async API here")
-        if self._closed:
-            return Stopped("this host is closed")
-        return None
-
-    @property
-    def is_forked(self) -> bool:
-        """Whether this is a forked child, which has none of its parent's threads."""
-        return os.getpid() != self._pid
-
-    @property
-    def is_own_thread(self) -> bool:
-        """Whether the current thread is the one that runs the loop."""
-        return threading.get_ident() == self._thread.ident
-
-    def close(self, last: Coroutine[Any, Any, None]) -> None:
-        """Run the coroutine `last`, then end the loop and its thread."""
-        if self._closed or self.is_forked:
-            last.close()
-            return
-        if self.is_own_thread:  # the garbage collector may run this in any thread
-            self._closed = True
-            asyncio.ensure_future(last).add_done_callback(lambda _: self._end_requested.set())
-            return
-        try:
-            self.run(last)
-        finally:
-            self._closed = True
-            self._loop.call_soon_threadsafe(self._end_requested.set)
-            self._thread.join()
-
-
 class Plugin:
     """A plugin of a synchronous host: call it, reload it, stop it. See `plughost.Plugin`."""
 
-    def __init__(self, plugin: asynchronous.Plugin, loop: Loop) -> None:
+    def __init__(self, plugin: asynchronous.Plugin, loop: LoopThread) -> None:
         self.asynchronous = plugin
         """The asynchronous plugin, for typed clients:
         `host.run(Mcptest(plugin.asynchronous).request("ping"))`."""
@@ -239,7 +150,7 @@ class Plugin:
 class Subscription:
     """A queue of events in the order they happened: iterate over it, or `get` with a timeout."""
 
-    def __init__(self, queue: EventQueue, loop: Loop) -> None:
+    def __init__(self, queue: EventQueue, loop: LoopThread) -> None:
         self._queue = queue
         self._loop = loop
 
@@ -285,7 +196,7 @@ class Host:
         max_grace: float | None = None,
     ) -> None:
         """`tap` is called in the host's own thread."""
-        self._loop = Loop()
+        self._loop = LoopThread()
         self._host = self._loop.run(
             _call_in_loop(
                 lambda: asynchronous.Host(
@@ -344,7 +255,7 @@ class Host:
         loop = self._loop
 
         async def serve(caller: Caller, params: Any) -> Any:
-            return await _in_thread(service, Plugin(caller.plugin, loop), params)
+            return await in_daemon_thread(service, Plugin(caller.plugin, loop), params)
 
         registered = serve if inspect.isroutine(service) else service
         self._loop.run(_call_in_loop(lambda: self._host.provide(name, registered)))
@@ -368,35 +279,10 @@ async def _wait_for(queue: EventQueue, timeout: float | None) -> Event | None:
     return await asyncio.wait_for(queue.get(), timeout)
 
 
-async def _in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function in a daemon thread, so that one that never returns does not keep the host open."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def set_outcome(setter: Callable[[Any], None], value: Any) -> None:
-        if not done.done():
-            setter(value)
-
-    def work() -> None:
-        try:
-            result = function(*arguments)
-        except BaseException as error:
-            outcome: tuple[Callable[[Any], None], Any] = (done.set_exception, error)
-        else:
-            outcome = (done.set_result, result)
-        try:
-            loop.call_soon_threadsafe(set_outcome, *outcome)
-        except RuntimeError:
-            pass  # the host was closed meanwhile
-
-    threading.Thread(target=work, name="plughost-service", daemon=True).start()
-    return await done
-
-
 async def _call_in_loop(function: Callable[[], T]) -> T:
     """Call a function as a coroutine: in the loop's thread, where all code of the host runs."""
     return function()
 
 
-def _close_host(loop: Loop, host: asynchronous.Host) -> None:
+def _close_host(loop: LoopThread, host: asynchronous.Host) -> None:
     loop.close(host.close())

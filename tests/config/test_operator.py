@@ -35,7 +35,7 @@ def test_who_says_nothing_allows_nothing(tmp_path):
     assert (spec.sandbox, spec.allow, spec.limits) == (None, Access(), ResourceLimits())
 
 
-def test_a_file_says_class_powers_and_limits(tmp_path):
+def test_a_file_says_class_access_and_limits(tmp_path):
     spec = load(
         tmp_path,
         """

@@ -27,8 +27,8 @@ async def test_the_example_loads_and_its_plugin_answers_from_a_strict_sandbox(mo
             plugin = await host.add(spec)
             assert await plugin.call("echo", {"text": "hi"}) == {"text": "hi"}
             assert plugin.sandbox == "strict"
-            assert plugin.confinement.powers.read == (str(folder / "notes"),)
-            assert plugin.confinement.powers.connect == (Endpoint("api.example.com", 443),)
+            assert plugin.confinement.access.read == (str(folder / "notes"),)
+            assert plugin.confinement.access.connect == (Endpoint("api.example.com", 443),)
             by = plugin.inspect()["instances"][0]["confined_by"]
     assert {word.split()[0] for word in by} >= {"landlock", "seccomp"}
 

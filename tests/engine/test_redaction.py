@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import plughost
 from plughost._util.redaction.json_pieces import pieces as pieces_of
-from plughost._util.redaction.redactor import HIDDEN, Redactor
+from plughost._util.redaction.redactor import Redactor
+from plughost._util.redaction.secret_set import HIDDEN
 from plughost.contracts.vai import frames
 from plughost.contracts.vai.errors import InvalidFrame
 from plughost.events import Dropped, Logged
@@ -123,7 +124,7 @@ pieces = st.one_of(
 def test_wherever_a_text_is_cut_the_same_is_hidden_as_in_the_whole(text: str, data: st.DataObject) -> None:
     hidden = Redactor()
     hidden.add(GIVEN)
-    hidden.learn_shape("t_[a-z]+")
+    hidden.add_pattern("t_[a-z]+")
     cuts = data.draw(st.lists(st.integers(0, len(text)), max_size=12).map(sorted))
     slices = hidden.slices()
     shown = [slices.feed(text[a:b], final=b == len(text)) for a, b in pairwise([0, *cuts, len(text)])]
@@ -142,7 +143,9 @@ async def test_the_same_is_hidden_in_a_document_as_in_its_value(value) -> None:
     hidden = Redactor()
     hidden.add([*GIVEN, "4711"])
     written = msgspec.json.encode(value)
-    assert msgspec.json.decode(await hidden.json(written, pieces_of(written))) == hidden.redact_json(value)
+    assert msgspec.json.decode(
+        await hidden.redact_encoded_json(written, pieces_of(written))
+    ) == hidden.redact_json(value)
 
 
 @pytest.mark.parametrize("name", [*SPELLINGS])
@@ -221,13 +224,15 @@ async def test_a_number_whose_digits_hold_a_secret_is_hidden(number: float) -> N
     hidden.add(["9876543210"])
     written = msgspec.json.encode({"n": [number, 12.5]})
     assert hidden.redact_json({"n": [number, 12.5]}) == {"n": [HIDDEN, 12.5]}
-    assert msgspec.json.decode(await hidden.json(written, pieces_of(written))) == {"n": [HIDDEN, 12.5]}
+    assert msgspec.json.decode(await hidden.redact_encoded_json(written, pieces_of(written))) == {
+        "n": [HIDDEN, 12.5]
+    }
 
 
 def test_what_has_a_shape_needs_not_be_learned_one_by_one() -> None:
     hidden = Redactor()
     for _ in range(3):
-        hidden.learn_shape("tok_[a-z]+")
+        hidden.add_pattern("tok_[a-z]+")
     assert hidden.redact("tok_a and tok_b") == f"{HIDDEN} and {HIDDEN}"
     assert repr(hidden) == "<Redactor: 1 texts>"
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plughost._util.redaction.redactor import AT_ONCE, HEAD, HIDDEN, MOST_SECRETS, Redactor
+from plughost._util.redaction.redactor import AT_ONCE, HEAD, Redactor
+from plughost._util.redaction.secret_set import HIDDEN, MOST_SECRETS
 from plughost._util.redaction.text_set import FEW, Span, TextSet
 from plughost.testing.redaction import TrafficRedactor
 
@@ -52,9 +53,9 @@ def test_of_a_value_only_so_much_is_looked_at_and_the_rest_hidden() -> None:
 async def test_all_of_a_large_value_or_text_is_looked_at_where_there_is_time() -> None:
     said = {"a": ["x" * 100_000 + SECRET, *[SECRET, 1.5] * 20_000]}
     shown = {"a": ["x" * 100_000 + HIDDEN, *[HIDDEN, 1.5] * 20_000]}
-    assert await knowing(SECRET).everything(said) == shown
-    assert await Redactor().everything(said) is said
-    assert knowing(SECRET).whole("x" * 100_000 + SECRET) == "x" * 100_000 + HIDDEN
+    assert await knowing(SECRET).redact_json_async(said) == shown
+    assert await Redactor().redact_json_async(said) is said
+    assert knowing(SECRET).redact_unbounded("x" * 100_000 + SECRET) == "x" * 100_000 + HIDDEN
 
 
 @given(st.integers(0, 1 << 32), st.text("abAB", max_size=40))
@@ -69,9 +70,9 @@ def test_many_texts_are_found_where_few_are(seed: int, said: str) -> None:
         one.add([text])
         its = {start for start in range(len(said)) if said.startswith(text, start)}
         covered = {at for start in its for at in range(start, start + len(text))}
-        assert _covered(one.places(said)) == covered
+        assert _covered(one.spans(said)) == covered
         found |= covered
-    assert _covered(many.places(said)) == found
+    assert _covered(many.spans(said)) == found
     assert many.is_in(said) == bool(found)
     ends = [size for size in range(len(said) + 1) if any(text.endswith(said[:size]) for text in texts)]
     begins = [
@@ -99,10 +100,12 @@ def test_thousands_of_secrets_are_learned_and_hidden_in_seconds() -> None:
 async def test_where_there_are_too_many_secrets_every_text_is_hidden() -> None:
     hidden = knowing(*(f"{n:06}" for n in range(MOST_SECRETS + 1)))
     assert hidden.redact_json({"a": ["words", 1]}) == {HIDDEN: [HIDDEN, HIDDEN]}
-    assert await hidden.everything({"a": ["words", 1]}) == {HIDDEN: [HIDDEN, HIDDEN]}
-    assert (hidden.redact("words"), hidden.redact_fragment("words"), hidden.whole("words" * 9999)) == (
-        HIDDEN,
-    ) * 3
+    assert await hidden.redact_json_async({"a": ["words", 1]}) == {HIDDEN: [HIDDEN, HIDDEN]}
+    assert (
+        hidden.redact("words"),
+        hidden.redact_fragment("words"),
+        hidden.redact_unbounded("words" * 9999),
+    ) == (HIDDEN,) * 3
 
 
 def _covered(spans: Iterable[Span]) -> set[int]:

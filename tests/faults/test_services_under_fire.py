@@ -537,8 +537,8 @@ def test_no_failure_becomes_a_success_by_its_exit_code(said, code):
 
 
 async def test_the_largest_file_fits_and_one_more_byte_is_refused(host, tmp_path, mark):
-    from plughost.services.file_and_network import FileService
     from plughost.services.files.reader import LARGEST
+    from plughost.services.files.service import FileService
 
     files = tmp_path / "files"
     files.mkdir()

@@ -72,7 +72,7 @@ def test_plugins_in_any_language_run(run_dir, folder, kind, command):
     shutil.copytree(source, home)
     shared = str(shutil.copy(ROOT / "plugins" / "json_text.sh", folder))
     asked = '{"id":1,"method":"echo","params":{"text":"hi"}}\n'
-    ran = run(confinement(run_dir, command, cwd=home, powers=Access(read=(shared,))).launch, asked)
+    ran = run(confinement(run_dir, command, cwd=home, access=Access(read=(shared,))).launch, asked)
     assert json.loads(ran.out)["id"] == 1, ran
 
 
@@ -207,7 +207,7 @@ def test_grants_open_what_they_name(run_dir, folder):
             "cat": "__import__('subprocess').check_output(['/bin/cat', '/etc/nsswitch.conf']).decode()[:6]",
             "ls": "__import__('subprocess').check_output(['/bin/ls'])",
         },
-        powers=Access(read=(str(folder / "link"),), write=(opened,), execute=("/bin/cat",)),
+        access=Access(read=(str(folder / "link"),), write=(opened,), execute=("/bin/cat",)),
     )
     assert seen["read"] == seen["through"] == "given"
     assert seen["closed"] in ("Read-only file system", "Permission denied")
@@ -220,7 +220,7 @@ def test_a_file_of_etc_can_be_granted(run_dir):
     seen = look(
         run_dir,
         {"given": "open('/etc/os-release').read()", "not": "open('/etc/fstab').read()"},
-        powers=Access(read=("/etc/os-release",)),
+        access=Access(read=("/etc/os-release",)),
     )
     assert seen == {"given": Path("/etc/os-release").read_text(), "not": "No such file or directory"}
 
@@ -273,7 +273,7 @@ def test_there_is_no_network(run_dir):
 
 def test_endpoints_need_a_way_out(run_dir):
     with pytest.raises(SandboxUnavailable, match="no way out"):
-        confinement(run_dir, ["/bin/sh"], powers=Access(connect=(Endpoint("example.com", 443),)))
+        confinement(run_dir, ["/bin/sh"], access=Access(connect=(Endpoint("example.com", 443),)))
 
 
 def test_a_venv_is_visible_as_one(run_dir, folder):
@@ -404,6 +404,6 @@ def test_an_interpreter_in_a_closed_home_is_explained(run_dir, folder):
 def test_a_folder_granted_for_writing_is_not_given_away_silently(run_dir, folder):
     (folder / "data").mkdir()
     with pytest.raises(SandboxUnavailable, match="out of reach") as caught:
-        confinement(run_dir, ["/bin/sh"], powers=Access(write=(str(folder / "data"),)))
+        confinement(run_dir, ["/bin/sh"], access=Access(write=(str(folder / "data"),)))
     assert "chown" in caught.value.hint
     assert (folder / "data").stat().st_uid == 0

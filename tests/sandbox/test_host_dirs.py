@@ -37,14 +37,14 @@ def test_hosts_settle_where_the_environment_says(monkeypatch, folder):
 
 @pytest.mark.usefixtures("strict")
 def test_a_grant_of_the_folder_that_hosts_settle_in_is_refused(run_dir, folder):
-    for powers in (
+    for access in (
         Access(read=(run_dir.base,)),
         Access(write=(str(folder),)),
         Access(read=(run_dir.path,)),
     ):
         with pytest.raises(SandboxUnavailable, match="no plugin is given"):
-            confinement(run_dir, ["/bin/sh"], powers=powers)
+            confinement(run_dir, ["/bin/sh"], access=access)
     beside = os.path.join(run_dir.base, "beside")
     os.mkdir(beside)
-    found = confinement(run_dir, ["/bin/sh", "-c", "echo here"], powers=Access(read=(beside,)))
+    found = confinement(run_dir, ["/bin/sh", "-c", "echo here"], access=Access(read=(beside,)))
     assert run(found.launch).out == "here\n"

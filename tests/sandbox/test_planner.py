@@ -46,14 +46,14 @@ class Way:
 
 
 def decide(
-    confined: str = "strict", *, here=HERE, ready=READY, powers=None, limits=None, env=None
+    confined: str = "strict", *, here=HERE, ready=READY, access=None, limits=None, env=None
 ) -> SandboxPlan:
     return build_plan(
         confined,
         ["run", "-v"],
         "/code",
         env or {"A": "1"},
-        powers or Access(),
+        access or Access(),
         limits or ResourceLimits(),
         here,
         ready,
@@ -185,12 +185,12 @@ def test_an_older_bubblewrap_is_not_given_words_it_does_not_know():
 
 
 def test_the_way_out_is_the_only_way():
-    powers = Access(connect=(Endpoint("example.com", 443),))
+    access = Access(connect=(Endpoint("example.com", 443),))
     with pytest.raises(SandboxUnavailable, match="no way out"):
-        decide(powers=powers)
+        decide(access=access)
     with pytest.raises(SandboxUnavailable, match="certain hosts"):
-        decide("landlock", powers=powers)
-    found = decide(powers=powers, ready=msgspec.structs.replace(READY, egress=Way()))
+        decide("landlock", access=access)
+    found = decide(access=access, ready=msgspec.structs.replace(READY, egress=Way()))
     assert said(found, "--share-net")
     assert found.launch.egress == (Way.socket, Way.listing)
     assert Way.socket not in " ".join(found.launch.command)
@@ -253,9 +253,9 @@ def test_landlock_alone_has_no_sockets_and_a_scratch_folder():
 
 
 def test_every_power_and_limit_says_what_holds_it():
-    powers = Access(read=("/r",), write=("/w",), execute=("/x",), connect=(Endpoint("h", 1),))
+    access = Access(read=("/r",), write=("/w",), execute=("/x",), connect=(Endpoint("h", 1),))
     limits = ResourceLimits(cpu_seconds=1)
-    found = decide(powers=powers, limits=limits, ready=msgspec.structs.replace(READY, egress=Way()))
+    found = decide(access=access, limits=limits, ready=msgspec.structs.replace(READY, egress=Way()))
     told = {holding.what for holding in found.enforcement}
     assert {"read /r", "write /w", "execute /x", "connect h:1", "its code", "user", "system calls"} <= told
     names = ("memory", "processes", "open files", "file size", "processor seconds", "scratch")

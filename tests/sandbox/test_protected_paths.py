@@ -58,8 +58,8 @@ def test_the_very_same_folder_may_be_shared_and_nothing_below_it(path, kind, sha
 
 def test_what_is_in_a_folder_to_write_is_granted_with_it(shared):
     inside, beside = str(shared / "in"), str(shared.parent / "secret")
-    powers = Access(read=(inside, beside, str(shared)), write=(inside, str(shared)))
-    found = resolve_grants(powers)
+    access = Access(read=(inside, beside, str(shared)), write=(inside, str(shared)))
+    found = resolve_grants(access)
     assert (found.read, found.write) == ((beside,), (str(shared),))
 
 
@@ -78,29 +78,29 @@ def test_a_manifests_path_does_not_lead_out_of_the_operators(shared):
 @pytest.mark.parametrize("class_", CLASSES)
 @pytest.mark.parametrize("kind", ["read", "write"])
 def test_a_plugin_cannot_swap_a_grant_of_its_own_for_more(run_dir, shared, class_, kind):
-    powers = union(Access(write=(str(shared),)), Access(**{kind: (str(shared / "in"),)}))
-    confinement(run_dir, ["/bin/sh"], powers=powers, class_=class_)
+    access = union(Access(write=(str(shared),)), Access(**{kind: (str(shared / "in"),)}))
+    confinement(run_dir, ["/bin/sh"], access=access, class_=class_)
     swap(shared)
     with pytest.raises(SandboxUnavailable, match="would be writable by what it is granted"):
-        confinement(run_dir, ["/bin/sh"], powers=powers, class_=class_)
+        confinement(run_dir, ["/bin/sh"], access=access, class_=class_)
 
 
 def test_a_program_in_a_folder_that_it_may_write_is_refused(run_dir, shared):
     (shared / "bin").mkdir()
     shutil.copy("/bin/true", shared / "bin" / "tool")
     with pytest.raises(SandboxUnavailable, match="would be writable"):
-        confinement(run_dir, [str(shared / "bin" / "tool")], powers=Access(write=(str(shared),)))
+        confinement(run_dir, [str(shared / "bin" / "tool")], access=Access(write=(str(shared),)))
     with pytest.raises(SandboxUnavailable, match="would be writable"):
-        powers = Access(write=(str(shared),), execute=(str(shared / "bin" / "tool"),))
-        confinement(run_dir, ["/bin/sh"], powers=powers)
+        access = Access(write=(str(shared),), execute=(str(shared / "bin" / "tool"),))
+        confinement(run_dir, ["/bin/sh"], access=access)
 
 
 @pytest.mark.parametrize("class_", CLASSES)
 def test_a_grant_that_was_swapped_since_is_not_given(run_dir, shared, class_):
     """By somebody the host knows nothing of: the launch was decided before."""
     cat = f"cat {shared}/in/key"
-    powers = Access(read=(str(shared / "in"),), execute=("/bin/cat",))
-    found = confinement(run_dir, ["/bin/sh", "-c", f"echo here; {cat}"], powers=powers, class_=class_)
+    access = Access(read=(str(shared / "in"),), execute=("/bin/cat",))
+    found = confinement(run_dir, ["/bin/sh", "-c", f"echo here; {cat}"], access=access, class_=class_)
     assert run(found.launch).out == "here\n"
     swap(shared)
     ran = run(found.launch)

@@ -263,25 +263,25 @@ def test_a_declared_path_that_leads_elsewhere_than_when_it_was_found_public(
 
 
 def test_a_program_that_leads_elsewhere_than_when_it_was_found_public(folder, private, run_dir):
-    from plughost.contracts.ainb import own_words
+    from plughost.contracts.ainb import manifest_limits
     from plughost.permissions.capability import Capability
 
     tool = folder / "tool"
     tool.symlink_to("/usr/bin/env")
     spec = plughost.PluginSpec(contract="mcptest", name="p", command=["/bin/sh"])
     held = [Capability("spawn_subprocess", (str(tool),))]
-    found = own_words.programs(held, spec)
+    found = manifest_limits.programs(held, spec)
     assert found == ((str(tool),), {str(tool): os.path.realpath("/usr/bin/env")})
-    powers = Access(execute=found.paths)
-    prepare_sandbox(spec, ENV, powers, ResourceLimits(), "strict", run_dir, resolved=found.resolved)
+    access = Access(execute=found.paths)
+    prepare_sandbox(spec, ENV, access, ResourceLimits(), "strict", run_dir, resolved=found.resolved)
     tool.unlink()
     shutil.copy("/usr/bin/env", private / "tool")
     tool.symlink_to(private / "tool")
     with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
-        prepare_sandbox(spec, ENV, powers, ResourceLimits(), "strict", run_dir, resolved=found.resolved)
-    assert own_words.programs(held, spec).paths == (), "it is not public any more"
+        prepare_sandbox(spec, ENV, access, ResourceLimits(), "strict", run_dir, resolved=found.resolved)
+    assert manifest_limits.programs(held, spec).paths == (), "it is not public any more"
     by_name = msgspec.structs.replace(spec, grants=[f"spawn_subprocess={tool}"])
-    assert own_words.programs(held, by_name) == ((str(tool),), {}), "the operator's word is enough"
+    assert manifest_limits.programs(held, by_name) == ((str(tool),), {}), "the operator's word is enough"
 
 
 def test_what_the_operator_grants_is_followed_wherever_it_leads(folder, private):

@@ -125,7 +125,7 @@ async def test_what_is_granted_is_not_even_mentioned(run_dir, folder, launcher):
     launch = confinement(run_dir, command).launch
     status, *_, refused = await run(msgspec.structs.replace(launch, launcher=launcher))
     assert (status, mine & {*refused}) == (1, {b"r" + os.fsencode(shown)})
-    launch = confinement(run_dir, command, powers=Access(read=(str(shown),))).launch
+    launch = confinement(run_dir, command, access=Access(read=(str(shown),))).launch
     status, *_, refused = await run(msgspec.structs.replace(launch, launcher=launcher))
     assert (status, mine & {*refused}) == (0, set())
 

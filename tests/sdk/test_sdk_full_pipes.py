@@ -10,7 +10,7 @@ import json
 import subprocess
 import threading
 
-from plughost.services.file_and_network import FileService
+from plughost.services.files.service import FileService
 from tests.support import until
 from tests.support.sdk import INIT, ainb_folder, frames, program, unframed
 

@@ -16,8 +16,8 @@ from plughost.contracts.ainb import contract, session
 from plughost.contracts.ainb.contract import Ainb
 from plughost.engine.policy import LifecyclePolicy
 from plughost.errors import InvalidSpec, Malformed, Timeout, UnknownMethod
-from plughost.services.file_and_network import FileService
 from plughost.services.files.reader import FileContent
+from plughost.services.files.service import FileService
 from plughost.services.logs import Logs
 from plughost.services.snapshots import Snapshots
 from plughost.wire.base64_bytes import decode_plain

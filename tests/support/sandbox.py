@@ -52,7 +52,7 @@ def confinement(
     *,
     cwd: str | os.PathLike[str] | None = None,
     env: Mapping[str, str] = ENV,
-    powers: Access | None = None,
+    access: Access | None = None,
     limits: ResourceLimits | None = None,
     class_: str = "strict",
     name: str = "puppet",
@@ -62,7 +62,7 @@ def confinement(
         contract="mcptest", name=name, command=list(command), cwd=None if cwd is None else os.fspath(cwd)
     )
     return prepare_sandbox(
-        spec, env, powers or Access(), limits or ResourceLimits(), class_, run_dir, egress=egress
+        spec, env, access or Access(), limits or ResourceLimits(), class_, run_dir, egress=egress
     )
 
 

@@ -53,8 +53,8 @@ deeds = {deed.__name__: deed for deed in (read, connect, mount, signal)}
 for line in sys.stdin:
     asked = json.loads(line)
     about = asked["params"]
-    told = {name: attempt(lambda: deeds[name](about)) for name in about["deeds"]}
-    print(json.dumps({"id": asked["id"], "result": told}), flush=True)
+    results = {name: attempt(lambda: deeds[name](about)) for name in about["deeds"]}
+    print(json.dumps({"id": asked["id"], "result": results}), flush=True)
 """
 DEEDS = ("read", "connect", "mount", "signal")
 

@@ -44,7 +44,7 @@ class GrantEffect(msgspec.Struct, frozen=True):
     """The capabilities and the access that one grant of the operator gives."""
 
     capabilities: frozenset[Capability] = frozenset()
-    powers: Access = NONE
+    access: Access = NONE
 
 
 class DataFolder(msgspec.Struct, frozen=True):

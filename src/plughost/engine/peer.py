@@ -76,7 +76,7 @@ class Peer:
         self._serve = serve
         self._request_server: RequestServer | None = None  # created when needed
         self._notification_limit = (
-            None if policy.max_told is None else TokenBucket(policy.max_told, clock.time)
+            None if policy.max_notify_rate is None else TokenBucket(policy.max_notify_rate, clock.time)
         )
         self._framing = session.framing()
         self._ledger: Ledger[PendingCall] = Ledger(session.first_id)
@@ -550,7 +550,9 @@ class Peer:
         if self._notification_limit is None or self._notification_limit.take():
             self._owner.on_notification(notification)
         elif self._notification_limit.overflows():
-            self._drop(f"notifications beyond {self._policy.max_told} a second", notification.method.encode())
+            self._drop(
+                f"notifications beyond {self._policy.max_notify_rate} a second", notification.method.encode()
+            )
         else:
             self.dropped += 1
 

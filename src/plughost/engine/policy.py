@@ -47,7 +47,7 @@ class LifecyclePolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Requests of the plugin that are served at a time."""
     max_buffered: int = 64 << 20
     """Bytes of notifications that a plugin may leave unread; beyond that it is killed as failed."""
-    max_told: int | None = None
+    max_notify_rate: int | None = None
     """Rate limit: notifications of the plugin per second, and in one burst; further ones are dropped."""
 
     max_events: int = 10_000

@@ -37,10 +37,10 @@ def operator_access(named: Iterable[Capability], allow: Access) -> OperatorAcces
     """The OperatorAccess from the capabilities that the operator named, and the access allowed beside
     them."""
     given = list(named)
-    words = [word for each in given if each.name == "network" for word in each.scope or ()]
+    hosts = [host for each in given if each.name == "network" for host in each.scope or ()]
     return OperatorAccess(
         frozenset(each.name for each in given),
-        (*_endpoints(words), *(each for each in allow.connect if each.private)),
+        (*_endpoints(hosts), *(each for each in allow.connect if each.private)),
         (*allow.read, *allow.write),
     )
 

@@ -18,7 +18,7 @@ memory that is not mapped."""
 
 def describe_enforcement(
     confined: str,
-    powers: Access,
+    access: Access,
     limits: ResourceLimits,
     rlimits: Mapping[str, int],
     machine: KernelFeatures,
@@ -48,10 +48,10 @@ def describe_enforcement(
             "told in its log: seccomp notifications" if machine.reports_denials else "refused, and not told",
         ),
     ]
-    found += [Enforcement(f"read {path}", files) for path in powers.read]
-    found += [Enforcement(f"write {path}", files) for path in powers.write]
-    found += [Enforcement(f"execute {path}", files) for path in powers.execute]
-    found += [Enforcement(f"connect {endpoint}", "network namespace, proxy") for endpoint in powers.connect]
+    found += [Enforcement(f"read {path}", files) for path in access.read]
+    found += [Enforcement(f"write {path}", files) for path in access.write]
+    found += [Enforcement(f"execute {path}", files) for path in access.execute]
+    found += [Enforcement(f"connect {endpoint}", "network namespace, proxy") for endpoint in access.connect]
     found.append(Enforcement("other hosts", "network namespace" if strict else "seccomp: no sockets"))
     bounds = {
         "memory": (

@@ -77,18 +77,18 @@ class SandboxManager:
             return await self._confine(spec, binding, sandbox_class(spec, get_contract(spec.contract)))
 
     async def _confine(self, spec: PluginSpec, binding: ResolvedSpec, confined: str) -> SandboxPlan:
-        powers = effective(spec, binding)
+        access = effective(spec, binding)
         if confined == "none":
             if binding.data is not None and not self._dry_run:
                 data_dir.create_data_dir(binding.data, spec.name, None)
-            return unconfined(Launch(tuple(spec.command), binding.env, spec.cwd), powers)
+            return unconfined(Launch(tuple(spec.command), binding.env, spec.cwd), access)
         if confined not in CLASSES:
             raise InvalidSpec(f"unknown sandbox {confined!r}; known: {', '.join(CLASSES)}", plugin=spec.name)
         from plughost.sandbox.prepare import prepare_sandbox
 
         host_setup = await self._get_host_setup()
         state = self._plugins.setdefault(spec.name, _PluginState())
-        endpoints = powers.connect if confined == "strict" else ()
+        endpoints = access.connect if confined == "strict" else ()
         egress = state.egress
         preparing = asyncio.get_running_loop().create_future()
         self._preparing.add(preparing)
@@ -104,7 +104,7 @@ class SandboxManager:
                 prepare_sandbox,
                 spec,
                 binding.env,
-                powers,
+                access,
                 spec.limits,
                 confined,
                 host_setup.run_dir,
@@ -155,7 +155,7 @@ class SandboxManager:
         state, protected = self._plugins[plugin], plan.protected_paths
         if (
             state.protected_history
-            and state.powers == plan.powers
+            and state.access == plan.access
             and not protected.same_grants(state.protected_history[-1])
         ):
             raise SandboxUnavailable(
@@ -183,7 +183,7 @@ class SandboxManager:
             *(each for each in state.protected_history if each != protected),
             protected,
         ]
-        state.powers = plan.powers
+        state.access = plan.access
 
     def _others(self, plugin: str) -> Iterator[tuple[str, ProtectedPaths]]:
         for name, state in self._plugins.items():
@@ -215,18 +215,18 @@ class SandboxManager:
         state = self._plugins.get(plugin)
         if state is None:
             return lambda: None
-        egress, endpoints, history, powers = (
+        egress, endpoints, history, access = (
             state.egress,
             state.endpoints,
             state.protected_history,
-            state.powers,
+            state.access,
         )
 
         def undo() -> None:
             if state.egress is not egress:
                 instances = [*state.stale, *([state.egress] if state.egress is not None else [])]
                 state.stale = [instance for instance in instances if instance is not egress]
-            state.egress, state.endpoints, state.powers = egress, endpoints, powers
+            state.egress, state.endpoints, state.access = egress, endpoints, access
             state.protected_history = [
                 *(each for each in state.protected_history if each not in history),
                 *history,
@@ -340,7 +340,7 @@ class _PluginState:
         self.denials: DenialCollector | None = None
         self.protected_history: list[ProtectedPaths] = []
         """The protected paths of each live generation, the newest last."""
-        self.powers = NONE
+        self.access = NONE
         """The access of the newest generation."""
         self.in_use = False
         self._count = 0

@@ -38,7 +38,7 @@ class SandboxPlan(msgspec.Struct, frozen=True):
     launch: Launch
     enforcement: tuple[Enforcement, ...] = ()
     """What enforces each grant and limit, for people and for records."""
-    powers: Access = NONE
+    access: Access = NONE
     """The effective access."""
     visible_paths: tuple[VisiblePath, ...] = ()
     """Files and directories of the machine that exist inside; in class landlock, those that are open."""
@@ -55,6 +55,6 @@ class SandboxPlan(msgspec.Struct, frozen=True):
     """Whether the plugin may write to a /tmp and a /dev/shm of its own."""
 
 
-def unconfined(launch: Launch, powers: Access) -> SandboxPlan:
+def unconfined(launch: Launch, access: Access) -> SandboxPlan:
     """The plan of class none: nothing is enforced."""
-    return SandboxPlan("none", launch, (Enforcement("everything", "nothing"),), powers)
+    return SandboxPlan("none", launch, (Enforcement("everything", "nothing"),), access)

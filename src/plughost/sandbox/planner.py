@@ -46,16 +46,16 @@ def build_plan(
     command: Sequence[str],
     cwd: str | None,
     env: Mapping[str, str],
-    powers: Access,
+    access: Access,
     limits: ResourceLimits,
     machine: KernelFeatures,
     inputs: SandboxInputs | None = None,
 ) -> SandboxPlan:
     """Build the plan of one plugin; SandboxUnavailable when it cannot be confined like this. `inputs` is
     needed for every class but `none`."""
-    check(confined, machine, powers)
+    check(confined, machine, access)
     if confined == "none":
-        return unconfined(Launch(tuple(command), env, cwd), powers)
+        return unconfined(Launch(tuple(command), env, cwd), access)
     assert inputs is not None
     if machine.uid == 0 and inputs.user is None:
         raise SandboxUnavailable("a plugin of a root host needs a user of its own")
@@ -70,7 +70,7 @@ def build_plan(
     grouped = inputs.group is not None
     uncounted = limits.memory is not None and not grouped
     if confined == "strict":
-        if powers.connect and inputs.egress is None:
+        if access.connect and inputs.egress is None:
             raise SandboxUnavailable("it is granted endpoints, and has no way out to them")
         launch, visible_paths, rules = _strict(cwd, env, limits, rlimits, machine, inputs, uncounted)
     else:
@@ -78,13 +78,13 @@ def build_plan(
     if inputs.group is not None:
         launch = msgspec.structs.replace(launch, groups=inputs.group.procs_files)
     enforced = describe_enforcement(
-        confined, powers, limits, rlimits, machine, inputs.user, grouped, inputs.writable_tmp
+        confined, access, limits, rlimits, machine, inputs.user, grouped, inputs.writable_tmp
     )
     metered_memory = None if grouped else limits.memory
     starts_in = cwd or ("/tmp" if confined == "strict" else "$TMPDIR")
-    visible_access = _visible_access(rules, inputs, powers.connect if confined == "strict" else None)
+    visible_access = _visible_access(rules, inputs, access.connect if confined == "strict" else None)
     return SandboxPlan(
-        confined, launch, tuple(enforced), powers, visible_paths, starts_in, metered_memory,
+        confined, launch, tuple(enforced), access, visible_paths, starts_in, metered_memory,
         inputs.protected_paths, visible_access, inputs.writable_tmp,
     )  # fmt: skip
 
@@ -107,7 +107,7 @@ def _visible_access(
     )
 
 
-def check(confined: str, machine: KernelFeatures, powers: Access) -> None:
+def check(confined: str, machine: KernelFeatures, access: Access) -> None:
     """Raises SandboxUnavailable when this machine lacks what the class needs for this access."""
     if confined not in CLASSES:
         raise InvalidSpec(f"unknown class {confined!r}; known: {', '.join(CLASSES)}")
@@ -148,7 +148,7 @@ def check(confined: str, machine: KernelFeatures, powers: Access) -> None:
             f"Landlock {machine.landlock} lets a plugin empty every file of its user",
             hint="Linux 6.2 or later, or class strict, or a host that is root: its plugins are other users",
         )
-    if powers.connect:
+    if access.connect:
         raise SandboxUnavailable(
             "without a network of its own a plugin cannot be held to certain hosts",
             hint="class strict can; or take its endpoints back",

@@ -40,7 +40,7 @@ _BUILT_IN = ("", "C", "POSIX", "C.UTF-8", "C.utf8")
 def prepare_sandbox(
     spec: PluginSpec,
     binding_env: Mapping[str, str],
-    powers: Access,
+    access: Access,
     limits: ResourceLimits,
     class_: str,
     run_dir: RunDir,
@@ -57,7 +57,7 @@ def prepare_sandbox(
     """Plan how to run the plugin; LaunchFailed, mostly SandboxUnavailable, when it cannot be run like that.
 
     It reads files and may start a probe, so it is to be called in a thread. `egress` is needed when
-    `powers.connect` names an endpoint; it was created in the plugin's directory
+    `access.connect` names an endpoint; it was created in the plugin's directory
     (`run_dir.plugin_dir(spec.name)`) for that directory's user, and lives as long as the plugin. `future_dir`
     is a directory that is granted and will be created later. `listable`, `resolved`, `writable_tmp` and
     `file_locks` come from the contract (`ResolvedSpec`).
@@ -65,20 +65,20 @@ def prepare_sandbox(
     machine = machine or features.kernel_features()
     command, cwd = tuple(spec.command), None if spec.cwd is None else os.path.abspath(spec.cwd)
     try:
-        check(class_, machine, powers)
+        check(class_, machine, access)
         if class_ == "none":
-            return build_plan(class_, command, cwd, binding_env, powers, limits, machine)
+            return build_plan(class_, command, cwd, binding_env, access, limits, machine)
         assert machine.inner is not None
         known = dict(resolved or {})
         manifest_dirs = _manifest_dirs(command, cwd) if spec.command_from_manifest else ()
         known.update((folder, folder) for folder in manifest_dirs)
         partial_dirs = tuple(_check_real(path) for path in listable)
-        grants = resolve_grants(powers, spec.allow, future_dir, known)
+        grants = resolve_grants(access, spec.allow, future_dir, known)
         found = command_cache.resolve_command(
             command,
             cwd,
             binding_env,
-            execute=powers.execute,
+            execute=access.execute,
             read=(*grants.read, *grants.write),
             cwd_is_plugin_dir=spec.cwd_is_plugin_dir,
             command_from_manifest=spec.command_from_manifest,
@@ -118,7 +118,7 @@ def prepare_sandbox(
             egress=egress,
             group=group,
         )
-        return build_plan(class_, command, cwd, binding_env, powers, limits, machine, inputs)
+        return build_plan(class_, command, cwd, binding_env, access, limits, machine, inputs)
     except LaunchFailed as error:
         error.plugin = spec.name
         raise

@@ -2,8 +2,8 @@
 
 `templates/` has a folder per contract, and in it one per language and `any` for all of them; files that every
 contract shares are in `templates/shared`. A new contract or language needs only a folder, no code.
-`words.toml` is not copied: it has the values of the variables `{{word}}` in the files and their names, and
-with `brings` the contract for which the SDK is copied along.
+`variables.toml` is not copied: it has the values of the variables `{{name}}` in the files and their names,
+and with `brings` the contract for which the SDK is copied along.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import msgspec
 from plughost.errors import InvalidSpec
 
 TEMPLATES = Path(__file__).parent / "templates"
-SHARED, ANY, WORDS = "shared", "any", "words.toml"
+SHARED, ANY, VARIABLES = "shared", "any", "variables.toml"
 STEPS = ("cd", "build", "test", "try", "dev", "conform", "pack")
 MOST = 50
 RESERVED = {
@@ -61,15 +61,15 @@ def write(contract: str, name: str, language: str, parent: Path) -> Scaffold:
     _check(contract, name, language, parent)
     layers = [TEMPLATES / kind / part for kind in (SHARED, contract) for part in (ANY, language)]
     given = {"name": name, "contract": contract, "language": language, "machine": _machine()}
-    words = _variables(layers, given)
-    files = {_fill(path, words): template for path, template in _templates(layers)}
-    brought = _sdk_files(words)
+    variables = _variables(layers, given)
+    files = {_fill(path, variables): template for path, template in _templates(layers)}
+    brought = _sdk_files(variables)
     folder = parent / name
     try:
         with tempfile.TemporaryDirectory(dir=parent, prefix=f".{name}-") as place:
             made = Path(place) / name
             for path, template in files.items():
-                _write(made / path, _fill(template.read_text("utf-8"), words))
+                _write(made / path, _fill(template.read_text("utf-8"), variables))
             for path, source in brought.items():
                 _write(made / path, source.read_text("utf-8"))
             made.rename(folder)
@@ -77,8 +77,8 @@ def write(contract: str, name: str, language: str, parent: Path) -> Scaffold:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise InvalidSpec(f"{folder} is there already, and not an empty folder") from error
         raise InvalidSpec(f"cannot write to {parent}: {error.strerror}") from error
-    words["cd"] = f"cd {shlex.quote(str(folder))}"
-    steps = {step: words[step] for step in STEPS if words[step]}
+    variables["cd"] = f"cd {shlex.quote(str(folder))}"
+    steps = {step: variables[step] for step in STEPS if variables[step]}
     return Scaffold(str(folder), contract, language, sorted({**files, **brought}), steps)
 
 
@@ -99,24 +99,24 @@ def _check(contract: str, name: str, language: str, parent: Path) -> None:
         raise InvalidSpec(f"no such folder: {parent}")
 
 
-def _variables(layers: list[Path], words: dict[str, str]) -> dict[str, str]:
+def _variables(layers: list[Path], variables: dict[str, str]) -> dict[str, str]:
     """The variables of all layers. Later layers override earlier ones, and may use their variables."""
     for layer in layers:
-        if (layer / WORDS).exists():
-            for word, text in tomllib.loads((layer / WORDS).read_text("utf-8")).items():
-                words[word] = _fill(text, words)
-    return words
+        if (layer / VARIABLES).exists():
+            for name, text in tomllib.loads((layer / VARIABLES).read_text("utf-8")).items():
+                variables[name] = _fill(text, variables)
+    return variables
 
 
-def _sdk_files(words: Mapping[str, str]) -> dict[str, Path]:
+def _sdk_files(variables: Mapping[str, str]) -> dict[str, Path]:
     """The SDK files that are copied into the plugin's folder, by their paths there."""
-    if "brings" not in words:
+    if "brings" not in variables:
         return {}
     if not (sdk() / "vendor.py").is_file():
         raise InvalidSpec(
             f"a plugin in Python has the SDK in its folder, but {sdk()} is missing", hint="reinstall plughost"
         )
-    sources: dict[str, Path] = _vendor().sources(words["brings"])
+    sources: dict[str, Path] = _vendor().sources(variables["brings"])
     return sources
 
 
@@ -145,12 +145,12 @@ def _templates(layers: list[Path]) -> Iterator[tuple[str, Path]]:
         for template in layer.rglob("*"):
             path = template.relative_to(layer)
             # Installers compile whatever is called .py.
-            if template.is_file() and path.name != WORDS and "__pycache__" not in path.parts:
+            if template.is_file() and path.name != VARIABLES and "__pycache__" not in path.parts:
                 yield str(path), template
 
 
-def _fill(text: str, words: Mapping[str, str]) -> str:
-    return re.sub(r"\{\{(\w+)\}\}", lambda word: words[word[1]], text)
+def _fill(text: str, variables: Mapping[str, str]) -> str:
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: variables[match[1]], text)
 
 
 def _write(path: Path, text: str) -> None:

@@ -24,9 +24,7 @@ class PluginLookup(Protocol):
     def plugins(self) -> Mapping[str, Callee]: ...
 
 
-def find_provider(lookup: PluginLookup, kind: str, word: str) -> tuple[str, Callee] | None:
-    """The plugin that provides `word`, with its name; of several, the first by name."""
-    found = [
-        (name, plugin) for name, plugin in lookup.plugins.items() if word in plugin.provides.get(kind, ())
-    ]
+def find_provider(lookup: PluginLookup, kind: str, name: str) -> tuple[str, Callee] | None:
+    """The plugin that provides `name`, with its name; of several, the first by name."""
+    found = [entry for entry in lookup.plugins.items() if name in entry[1].provides.get(kind, ())]
     return min(found, default=None, key=lambda entry: entry[0])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from plughost.clock import Clock
@@ -15,6 +16,9 @@ class HostContext(PluginLookup, Protocol):
 
     _events: EventHub
     _clock: Clock
+
+    def _file_roots(self) -> Mapping[str, str]:
+        """The folders of capabilities to read files, where the embedding program names none."""
 
 
 def create_builtin(name: str, host: HostContext) -> Any:
@@ -32,11 +36,11 @@ def create_builtin(name: str, host: HostContext) -> Any:
 
         return Actions(host)
     if name == "fs":
-        from plughost.services.file_and_network import FileService
+        from plughost.services.files.service import FileService
 
-        return FileService()
+        return FileService(host._file_roots(), opened=False)
     if name == "network":
-        from plughost.services.file_and_network import NetworkService
+        from plughost.services.network.service import NetworkService
 
         return NetworkService()
     if name == "storage":

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from plughost._util.redaction.redactor import HIDDEN
+from plughost._util.redaction.secret_set import HIDDEN
 from plughost._util.text import escape_controls
 from plughost.engine.io.tap import Direction
 from plughost.errors import InvalidSpec

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from plughost._util.redaction.redactor import HIDDEN, Redactor
+from plughost._util.redaction.redactor import Redactor
+from plughost._util.redaction.secret_set import HIDDEN
 from plughost._util.redaction.spellings import SHORTEST
 from plughost.testing.frame_splitter import UnreadableTraffic, value
 from plughost.wire.framing import Frame, FrameError
@@ -66,4 +67,4 @@ class TrafficRedactor:
             if self._is_pair(decoded):
                 return [decoded[0], HIDDEN]
             return [self._clean(inner) for inner in decoded]
-        return self._redactor.whole(decoded) if isinstance(decoded, str) else decoded
+        return self._redactor.redact_unbounded(decoded) if isinstance(decoded, str) else decoded

@@ -9,7 +9,7 @@ from typing import get_args
 
 import msgspec
 
-from plughost._util.redaction.redactor import HIDDEN
+from plughost._util.redaction.secret_set import HIDDEN
 from plughost.engine.io.tap import Direction, Listener, Origin
 from plughost.errors import InvalidSpec
 from plughost.testing.frame_splitter import FrameSplitter, reader

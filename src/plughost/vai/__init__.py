@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from plughost.vai.bindings.package_source import FolderPackage, InstalledPackages
     from plughost.vai.bindings.secret_source import SecretFolder, SecretSource
     from plughost.vai.invocations.invocation import Invocation, Related
-    from plughost.vai.invocations.invoker import InvokerOptions
+    from plughost.vai.invocations.options import InvokerOptions
     from plughost.vai.invocations.outcome import Outcome
     from plughost.vai.invocations.requests import CompactionRequest, HarnessRequest, HookRequest, ToolRequest
     from plughost.vai.packages.install import install
@@ -41,7 +41,7 @@ else:
             "HookRequest": "plughost.vai.invocations.requests",
             "InstalledPackages": "plughost.vai.bindings.package_source",
             "Invocation": "plughost.vai.invocations.invocation",
-            "InvokerOptions": "plughost.vai.invocations.invoker",
+            "InvokerOptions": "plughost.vai.invocations.options",
             "Outcome": "plughost.vai.invocations.outcome",
             "PackageSource": "plughost.vai.bindings.package",
             "RecordLimits": "plughost.vai.records.retention",

@@ -18,7 +18,8 @@ from plughost.vai.bindings.secret_source import SecretSource
 from plughost.vai.gateway.gateway import Gateway
 from plughost.vai.gateway.http import HttpLimits
 from plughost.vai.invocations.invocation import Invocation, OnEvent
-from plughost.vai.invocations.invoker import InvokerOptions, LocalInvoker
+from plughost.vai.invocations.invoker import LocalInvoker
+from plughost.vai.invocations.options import InvokerOptions
 from plughost.vai.invocations.outcome import Outcome
 from plughost.vai.records.database import RecordDatabase
 from plughost.vai.records.journal import Journal

@@ -11,7 +11,8 @@ import pytest
 import plughost
 from plughost.events import Dropped, Logged
 from plughost.services.actions import Actions
-from plughost.services.file_and_network import FileService, NetworkService
+from plughost.services.files.service import FileService
+from plughost.services.network.service import NetworkService
 from tests.support import seen, until, web
 from tests.support.ainb import ask, b64, events, folder, spec
 

@@ -22,25 +22,25 @@ from tests.support.kaged import folder, spec
 @pytest.mark.parametrize(
     ("word", "meant"),
     [
-        ("read:fs:/srv/notes", HeldCapabilities(powers=Access(read=("/srv/notes",)))),
-        ("read:fs:/srv//notes/", HeldCapabilities(powers=Access(read=("/srv/notes",)))),
-        ("read:fs://srv", HeldCapabilities(powers=Access(read=("/srv",)))),
-        ("read:fs:/a:b", HeldCapabilities(powers=Access(read=("/a:b",)))),
-        ("read:fs:/", HeldCapabilities(powers=Access(read=("/",)))),
-        ("write:fs:/srv", HeldCapabilities(powers=Access(write=("/srv",)))),
-        ("exec:git:/usr/bin/git", HeldCapabilities(powers=Access(execute=("/usr/bin/git",)))),
+        ("read:fs:/srv/notes", HeldCapabilities(access=Access(read=("/srv/notes",)))),
+        ("read:fs:/srv//notes/", HeldCapabilities(access=Access(read=("/srv/notes",)))),
+        ("read:fs://srv", HeldCapabilities(access=Access(read=("/srv",)))),
+        ("read:fs:/a:b", HeldCapabilities(access=Access(read=("/a:b",)))),
+        ("read:fs:/", HeldCapabilities(access=Access(read=("/",)))),
+        ("write:fs:/srv", HeldCapabilities(access=Access(write=("/srv",)))),
+        ("exec:git:/usr/bin/git", HeldCapabilities(access=Access(execute=("/usr/bin/git",)))),
         (
             "net:api.example.com:443",
-            HeldCapabilities(powers=Access(connect=(Endpoint("api.example.com", 443),))),
+            HeldCapabilities(access=Access(connect=(Endpoint("api.example.com", 443),))),
         ),
-        ("net:API.example.com:1", HeldCapabilities(powers=Access(connect=(Endpoint("api.example.com", 1),)))),
+        ("net:API.example.com:1", HeldCapabilities(access=Access(connect=(Endpoint("api.example.com", 1),)))),
         (
             "net:[2001:db8::1]:65535",
-            HeldCapabilities(powers=Access(connect=(Endpoint("2001:db8::1", 65535),))),
+            HeldCapabilities(access=Access(connect=(Endpoint("2001:db8::1", 65535),))),
         ),
-        ("net:api.example.com:*", HeldCapabilities(powers=Access(connect=(Endpoint("api.example.com", 0),)))),
-        ("net:[::1]:*", HeldCapabilities(powers=Access(connect=(Endpoint("::1", 0),)))),
-        ("net:*", HeldCapabilities(powers=Access(connect=(Endpoint("*", 0),)))),
+        ("net:api.example.com:*", HeldCapabilities(access=Access(connect=(Endpoint("api.example.com", 0),)))),
+        ("net:[::1]:*", HeldCapabilities(access=Access(connect=(Endpoint("::1", 0),)))),
+        ("net:*", HeldCapabilities(access=Access(connect=(Endpoint("*", 0),)))),
         ("net:[]", HeldCapabilities()),
         ("kaged:storage:read", HeldCapabilities(frozenset({Capability("kaged:storage:read")}))),
         ("kaged:storage:write", HeldCapabilities(frozenset({Capability("kaged:storage:write")}))),
@@ -95,11 +95,11 @@ some = st.lists(st.sampled_from(WORDS), max_size=4)
 
 @given(some, some)
 def test_what_covers_another_gains_nothing_from_it(one, other):
-    """Against the overlap of powers, which is tested against a model of its own."""
+    """Against the overlap of access, which is tested against a model of its own."""
     held, wanted = together(one), together(other)
-    both = intersect(wanted.powers, held.powers)
-    covered = wanted.capabilities <= held.capabilities and HeldCapabilities(powers=both).covers(
-        HeldCapabilities(powers=wanted.powers)
+    both = intersect(wanted.access, held.access)
+    covered = wanted.capabilities <= held.capabilities and HeldCapabilities(access=both).covers(
+        HeldCapabilities(access=wanted.access)
     )
     assert held.covers(wanted) == covered
 
@@ -110,7 +110,7 @@ def bound(place, *grants, **more):
 
 def effective(binding, allow=NONE):
     """What the host makes of a binding: what both sides say, and what is its own."""
-    return HeldCapabilities(powers=intersect(binding.declared, allow)) | HeldCapabilities(powers=binding.own)
+    return HeldCapabilities(access=intersect(binding.declared, allow)) | HeldCapabilities(access=binding.own)
 
 
 @pytest.mark.clause("KAGED-11", "KAGED-12")
@@ -119,7 +119,7 @@ def test_a_declaration_alone_gives_nothing_but_its_data_folder(tmp_path):
     binding = bound(place)
     assert (binding.capabilities, binding.own) == (frozenset(), Access(write=(f"{tmp_path}/data/puppet",)))
     assert binding.declared == Access(read=("/srv",), connect=(Endpoint("a.example", 443),))
-    assert effective(binding).powers == binding.own
+    assert effective(binding).access == binding.own
     assert [lint for lint in binding.lints if "sandbox" not in lint] == [
         f"declared, but not granted: {word}"
         for word in ("read:fs:/srv", "net:a.example:443", "kaged:storage:read")
@@ -133,7 +133,7 @@ def test_what_is_granted_is_held_and_a_grant_may_add_what_a_manifest_forgot(tmp_
     binding = bound(place, "declared", "exec:mkdir:/usr/bin/mkdir")
     data = f"{tmp_path}/data/puppet"
     held = Access(read=("/usr/share",), write=(data,), execute=("/usr/bin/mkdir",))
-    assert effective(binding).powers == held
+    assert effective(binding).access == held
     assert binding.capabilities == {Capability("kaged:storage:read")}
     assert [lint for lint in binding.lints if "sandbox" not in lint] == [
         "granted, though its manifest does not declare it: exec:mkdir:/usr/bin/mkdir"
@@ -164,7 +164,7 @@ def test_declared_gives_no_private_files_and_nothing_to_write(tmp_path):
     ]
     binding = bound(folder(tmp_path, capabilities=[*wanted, *public]), "declared")
     data = f"{tmp_path}/data/puppet"
-    assert effective(binding).powers == Access(
+    assert effective(binding).access == Access(
         read=("/etc/passwd", "/usr/share/doc"),
         write=(data,),
         execute=("/usr/bin/env",),
@@ -174,7 +174,7 @@ def test_declared_gives_no_private_files_and_nothing_to_write(tmp_path):
     assert [lint.split()[4] for lint in told if "net:" not in lint] == wanted[:-2]
     assert all("grant it by name" in lint for lint in told)
     by_name = bound(folder(tmp_path / "again", capabilities=wanted), *wanted)
-    assert str(private) in effective(by_name).powers.read
+    assert str(private) in effective(by_name).access.read
 
 
 @pytest.mark.clause("KAGED-11")
@@ -192,7 +192,7 @@ def test_a_narrower_grant_is_a_narrower_power(tmp_path):
 @pytest.mark.clause("KAGED-11")
 def test_what_the_operator_allows_beside_grants_counts_as_far_as_it_is_declared(tmp_path):
     binding = bound(folder(tmp_path, capabilities=["read:fs:/srv"]))
-    held = effective(binding, Access(read=("/srv/one", "/etc"))).powers
+    held = effective(binding, Access(read=("/srv/one", "/etc"))).access
     assert held.read == ("/srv/one",)
 
 
@@ -228,7 +228,7 @@ def test_a_manifest_that_wants_the_whole_machine_is_not_granted_it_in_one_word(t
     ],
 )
 def test_a_private_host_is_reached_when_it_is_granted_by_name(tmp_path, word, private):
-    (meant,) = by_name(word).powers.connect
+    (meant,) = by_name(word).access.connect
     assert meant.private == private
     place = folder(tmp_path, capabilities=[word])
     assert bound(place, word).own.connect == (meant,)

@@ -112,7 +112,7 @@ async def test_a_scratch_folder_limits_and_hosts_go_with_a_process_of_its_own_na
     )
     assert await seen(host, first, scratch / "note") == ["for one of them\n"]
     assert await seen(host, second, scratch / "note") == ["No such file or directory"]
-    assert [str(each) for each in host.plugins[first.name].confinement.powers.connect] == [
+    assert [str(each) for each in host.plugins[first.name].confinement.access.connect] == [
         "api.example.com:443"
     ]
 

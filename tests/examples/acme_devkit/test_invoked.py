@@ -15,7 +15,7 @@ from plughost.vai.bindings.binding import Binding, BindingPolicy, Scope
 from plughost.vai.bindings.bindings import FixedBindings
 from plughost.vai.bindings.secret_source import SecretFolder
 from plughost.vai.invocations.invocation import Invocation, Related
-from plughost.vai.invocations.invoker import InvokerOptions
+from plughost.vai.invocations.options import InvokerOptions
 from plughost.vai.invocations.requests import HarnessRequest, HookRequest
 from plughost.vai.runtime import VaiRuntime
 from plughost.vai.state.chains import Block, Chain

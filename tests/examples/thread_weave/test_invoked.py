@@ -9,7 +9,8 @@ import pytest
 from plughost.contracts.vai.request_bodies import CompactionTarget
 from plughost.vai.bindings.binding import Binding, Scope
 from plughost.vai.invocations.invocation import Invocation
-from plughost.vai.invocations.invoker import InvokerOptions, LocalInvoker
+from plughost.vai.invocations.invoker import LocalInvoker
+from plughost.vai.invocations.options import InvokerOptions
 from plughost.vai.invocations.requests import MAX_INLINE, CompactionRequest
 from plughost.vai.state.chains import Block, Chain
 from plughost.vai.state.database import TenantState

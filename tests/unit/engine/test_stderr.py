@@ -60,7 +60,7 @@ def test_no_part_of_a_secret_is_left_where_something_was_cut_off(secret, end):
 
 def test_the_end_of_a_token_is_not_shown_either():
     hidden = Redactor()
-    hidden.learn_shape("tok_[a-z]+")
+    hidden.add_pattern("tok_[a-z]+")
     tail = StderrTail(limit=20, redactor=hidden)
     tail.feed(b"the token is tok_abcdefghijkl, and")
     assert tail.text() == "*** and"

@@ -105,7 +105,7 @@ paths = st.lists(st.sampled_from(WORLD), max_size=3).map(tuple)
 endpoints = st.lists(
     st.builds(Endpoint, st.sampled_from(PATTERNS), st.sampled_from([*PORTS, 0]), st.booleans()), max_size=3
 ).map(tuple)
-powers = st.builds(Access, read=paths, write=paths, execute=paths, connect=endpoints)
+access = st.builds(Access, read=paths, write=paths, execute=paths, connect=endpoints)
 
 
 def readable(held: Access) -> set[str]:
@@ -134,7 +134,7 @@ def reached(held: Access) -> set[tuple[str, int]]:
     return found
 
 
-@given(asked=powers, allowed=powers)
+@given(asked=access, allowed=access)
 def test_what_both_sides_say_is_what_the_model_says(asked, allowed):
     both = intersect(asked, allowed)
     assert below(both.read) == below(asked.read) & readable(allowed)
@@ -143,7 +143,7 @@ def test_what_both_sides_say_is_what_the_model_says(asked, allowed):
     assert reached(both) == reached(asked) & reached(allowed)
 
 
-@given(asked=powers, allowed=powers)
+@given(asked=access, allowed=access)
 def test_private_addresses_are_the_operators_to_allow(asked, allowed):
     private = {(host, each.port) for each in allowed.connect if each.private for host in [each.host]}
     for each in intersect(asked, allowed).connect:
@@ -154,7 +154,7 @@ def test_private_addresses_are_the_operators_to_allow(asked, allowed):
             )
 
 
-@given(allowed=powers)
+@given(allowed=access)
 def test_without_words_for_powers_the_operator_decides(allowed):
     assert intersect(None, allowed) == allowed
 

@@ -18,7 +18,8 @@ from plughost.vai.bindings.bindings import FixedBindings
 from plughost.vai.bindings.package import Package
 from plughost.vai.bindings.secret_source import SecretFolder
 from plughost.vai.invocations.invocation import Invocation, Related
-from plughost.vai.invocations.invoker import InvokerOptions, LocalInvoker
+from plughost.vai.invocations.invoker import LocalInvoker
+from plughost.vai.invocations.options import InvokerOptions
 from plughost.vai.invocations.outcome import Outcome
 from plughost.vai.invocations.requests import ToolRequest
 from plughost.vai.records.record import Entry

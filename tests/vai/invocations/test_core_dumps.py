@@ -88,14 +88,14 @@ async def test_a_confined_one_leaves_none(bench, monkeypatch, number: int) -> No
     lab: Bench = bench(sandbox="strict")
     seen: list[Path] = []
     left: list[Path] = []
-    remove = lab.invoker._scratch.remove
+    remove = lab.invoker._executor.scratch.remove
 
     async def searched(path: str) -> None:
         seen.append(Path(path))
         left.extend(found_in(Path(path)))
         await remove(path)
 
-    monkeypatch.setattr(lab.invoker._scratch, "remove", searched)
+    monkeypatch.setattr(lab.invoker._executor.scratch, "remove", searched)
     outcome = await lab.tool("writes", do="die", of=int(number))
     assert (outcome.status, outcome.reason) == ("failed", "crashed")
     assert outcome.message == f"it exited with code {128 + number}"

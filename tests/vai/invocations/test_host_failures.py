@@ -108,7 +108,7 @@ def a_link_in_its_place(folder: Path, elsewhere: Path) -> None:
 )
 async def test_a_projection_is_not_written_elsewhere(lab: Bench, monkeypatch, spoil, why: str) -> None:
     """A process that serves its tenant's next invocation, too, may have been there first."""
-    make, elsewhere = lab.invoker._scratch.make, lab.folder / "elsewhere"
+    make, elsewhere = lab.invoker._executor.scratch.make, lab.folder / "elsewhere"
     elsewhere.mkdir()
 
     def spoiled(root: str, invocation_id: str) -> str:
@@ -116,7 +116,7 @@ async def test_a_projection_is_not_written_elsewhere(lab: Bench, monkeypatch, sp
         spoil(Path(folder), elsewhere)
         return folder
 
-    monkeypatch.setattr(lab.invoker._scratch, "make", spoiled)
+    monkeypatch.setattr(lab.invoker._executor.scratch, "make", spoiled)
     outcome = await lab.invoker.invoke(Invocation(binding=lab.binding("shortens"), work=compaction(400)))
     assert (outcome.status, outcome.reason) == ("failed", "host_failure")
     assert outcome.message == f"its projection could not be written: {why}"

@@ -19,7 +19,7 @@ from plughost.vai.bindings.binding import Binding, BindingPolicy, Scope
 from plughost.vai.bindings.bindings import FixedBindings
 from plughost.vai.bindings.package_source import InstalledPackages
 from plughost.vai.invocations.invocation import Invocation
-from plughost.vai.invocations.invoker import InvokerOptions
+from plughost.vai.invocations.options import InvokerOptions
 from plughost.vai.invocations.outcome import Outcome
 from plughost.vai.invocations.requests import ToolRequest
 from plughost.vai.packages.errors import Damaged

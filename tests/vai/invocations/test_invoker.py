@@ -159,7 +159,7 @@ async def test_what_a_process_said_last_is_told_of_its_last_invocation_and_not_o
     """Which has a process of the same name, and may be another tenant's."""
     lab = bench(most_processes=1)
     first = await lab.tool("writes", do="stray afterwards")
-    await until(lambda: lab.invoker._unsolicited)
+    await until(lambda: lab.invoker._executor.unsolicited)
     assert (await lab.tool(binding=lab.binding("writes", "org_2"), do="echo")).ok
     [said] = lab.kept.of(EventLogged)
     assert (said.invocation_id, said.event["type"]) == (first.invocation_id, "protocol.refused")

@@ -80,7 +80,7 @@ HOST = textwrap.dedent(
     import asyncio, json, sys
     from pathlib import Path
     from plughost.vai.bindings.bindings import FixedBindings
-    from plughost.vai.invocations.invoker import InvokerOptions
+    from plughost.vai.invocations.options import InvokerOptions
     from plughost.vai.runtime import VaiRuntime
     from tests.vai.invocations.conftest import TENANT, Shelf, bound
     from tests.vai.invocations.test_harness import ask, wanted, with_a_chain

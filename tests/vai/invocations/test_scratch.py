@@ -84,13 +84,13 @@ async def test_a_link_that_is_faster_than_its_owner_is_not_followed(
 async def written(lab: Bench, monkeypatch, **asked: object) -> tuple[Outcome, int]:
     """How it ends, and what was in its folder when its process could write no more."""
     found: list[int] = []
-    remove = lab.invoker._scratch.remove
+    remove = lab.invoker._executor.scratch.remove
 
     async def counted(path: str) -> None:
         found.append(disk_usage(path))
         await remove(path)
 
-    monkeypatch.setattr(lab.invoker._scratch, "remove", counted)
+    monkeypatch.setattr(lab.invoker._executor.scratch, "remove", counted)
     outcome = await lab.tool("writes", **asked)
     return outcome, found[0]
 

@@ -29,7 +29,7 @@ MOST_STATES = 1 << 15
 LONGEST_PATTERNS = 4 << 10
 """Characters of all patterns of a schema that is compiled at once: only to count the states of a longer one
 takes long, some 2 µs for each character."""
-SLOW_WORD = 50
+SLOW_KEYWORD = 50
 UNIQUE = 1000
 """Units of `uniqueItems`: integers of more than 64 bits are compared each with each."""
 AGAIN = 64
@@ -149,10 +149,10 @@ def too_costly(schema: Any) -> str | None:
 
 def _patterns(node: Any) -> Iterator[str]:
     if isinstance(node, dict):
-        for word, value in node.items():
-            if word == "pattern" and isinstance(value, str):
+        for keyword, value in node.items():
+            if keyword == "pattern" and isinstance(value, str):
                 yield value
-            elif word == "patternProperties" and isinstance(value, dict):
+            elif keyword == "patternProperties" and isinstance(value, dict):
                 yield from value
             yield from _patterns(value)
     elif isinstance(node, list):
@@ -172,7 +172,7 @@ def _factors(node: Any) -> Iterator[Any]:
 
 def _factor_units(factor: Any) -> int:
     if isinstance(factor, int):
-        return SLOW_WORD if factor <= LARGEST_FACTOR else HEAVIEST
+        return SLOW_KEYWORD if factor <= LARGEST_FACTOR else HEAVIEST
     least, most = _FRACTIONS
     return FRACTION if isinstance(factor, float) and least <= factor <= most else HEAVIEST
 
@@ -195,9 +195,9 @@ def _note_bytes(node: Any) -> int:
     if not isinstance(node, dict):
         return 0
     return sum(
-        len(value) if isinstance(value, str) and word in _NOTES else _note_bytes(value)
-        for word, value in node.items()
-        if word not in ("const", "enum")
+        len(value) if isinstance(value, str) and keyword in _NOTES else _note_bytes(value)
+        for keyword, value in node.items()
+        if keyword not in ("const", "enum")
     )
 
 
@@ -210,42 +210,42 @@ class _Weigher:
         if not isinstance(node, dict):
             return 1
         units, inside = 1, 0
-        for word, value in node.items():
-            if word in _NOTES:
+        for keyword, value in node.items():
+            if keyword in _NOTES:
                 continue
-            if word == "properties" and isinstance(value, dict):
+            if keyword == "properties" and isinstance(value, dict):
                 units += 1
                 inside = max(inside, *map(self.weigh, value.values()), 0)
-            elif word in _INSIDE and not isinstance(value, list):
+            elif keyword in _INSIDE and not isinstance(value, list):
                 inside = max(inside, self.weigh(value))
-            elif word in ("prefixItems", "items") and isinstance(value, list):
+            elif keyword in ("prefixItems", "items") and isinstance(value, list):
                 inside = max(inside, *map(self.weigh, value), 0)
             else:
-                units += self._in_place(word, value)
+                units += self._in_place(keyword, value)
         units += inside
         if "unevaluatedItems" in node or "unevaluatedProperties" in node:
             units *= UNEVALUATED
         return min(units, HEAVIEST)
 
-    def _in_place(self, word: str, value: Any) -> int:
+    def _in_place(self, keyword: str, value: Any) -> int:
         """Units of a keyword that is about the same part of a value as the schema that it stands in."""
-        if word == "$ref" and isinstance(value, str):
+        if keyword == "$ref" and isinstance(value, str):
             return self._referred(value)
-        if word == "pattern" and isinstance(value, str):
+        if keyword == "pattern" and isinstance(value, str):
             return pattern_states(value)
-        if word == "multipleOf":
+        if keyword == "multipleOf":
             return _factor_units(value)
-        if word == "patternProperties" and isinstance(value, dict):
+        if keyword == "patternProperties" and isinstance(value, dict):
             return sum(pattern_states(name) + self.weigh(inner) for name, inner in value.items())
-        if word in _LISTS and isinstance(value, list):
+        if keyword in _LISTS and isinstance(value, list):
             return sum(map(self.weigh, value))
-        if word in ("dependentSchemas", "dependencies") and isinstance(value, dict):
+        if keyword in ("dependentSchemas", "dependencies") and isinstance(value, dict):
             return sum(1 + self.weigh(inner) + _size(inner) for inner in value.values())
-        if word in _SAME_PART:
+        if keyword in _SAME_PART:
             return self.weigh(value)
-        if word == "uniqueItems":
+        if keyword == "uniqueItems":
             return UNIQUE
-        return SLOW_WORD if word in _SLOW else _size(value)
+        return SLOW_KEYWORD if keyword in _SLOW else _size(value)
 
     def _referred(self, reference: str) -> int:
         if reference not in self._known:

@@ -32,7 +32,7 @@ def standalone(schema: Any) -> Any:
         raise ValueError(f"$schema: expected {DIALECT}, or none; got {str(dialect)[:100]!r}")
     if not isinstance(schema.get("$id", ""), str):
         raise ValueError("$id: expected a string")
-    bare = {word: value for word, value in schema.items() if word not in _AT_ROOT}
+    bare = {keyword: value for keyword, value in schema.items() if keyword not in _AT_ROOT}
     _refuse(bare, data=False, names=False)
     return bare
 
@@ -44,13 +44,13 @@ def _refuse(node: Any, *, data: bool, names: bool) -> None:
             _refuse(each, data=data, names=False)
     if not isinstance(node, dict):
         return
-    for word, value in node.items():
+    for keyword, value in node.items():
         # A property called `$id` has a schema, and that may be a boolean.
         is_keyword = isinstance(value, str) or (isinstance(value, bool) and not names)
-        if word in _REFUSED and is_keyword and not (data and word == "id"):
-            advice = "; use $ref" if word.endswith("Ref") else " inside a schema"
-            raise ValueError(f"{word} is not accepted{advice}")
-        _refuse(value, data=data or (word in _DATA and not names), names=word in _NAMES and not names)
+        if keyword in _REFUSED and is_keyword and not (data and keyword == "id"):
+            advice = "; use $ref" if keyword.endswith("Ref") else " inside a schema"
+            raise ValueError(f"{keyword} is not accepted{advice}")
+        _refuse(value, data=data or (keyword in _DATA and not names), names=keyword in _NAMES and not names)
 
 
 def resolve(root: Any, reference: str) -> Any:

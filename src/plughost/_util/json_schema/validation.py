@@ -22,7 +22,7 @@ MOST_PARTS = 5000
 """Parts of a schema with its references written out."""
 LONGEST_CHAIN = 20
 MOST_LEVELS = 32
-"""Of a value whose problems are told one by one, where its schema holds itself."""
+"""Of a value whose problems are reported one by one, where its schema holds itself."""
 MOST_ERRORS = 20
 LONGEST_ERROR = 500
 _STEPS = {"properties", "patternProperties", "additionalProperties", "items", "prefixItems", "contains"}
@@ -54,10 +54,10 @@ def schema_problem(schema: dict[str, Any], seconds: float = SECONDS) -> str | No
     if cost.too_costly(schema) is None:
         return quick_schema_problem(schema)
     text = json.encode(schema)
-    told = ask_once(WORKER, {"job": "compile", "schema": len(text)}, text, seconds)
-    if told is None:
+    reply = ask_once(WORKER, {"job": "compile", "schema": len(text)}, text, seconds)
+    if reply is None:
         return f"compiling it takes longer than {seconds:g} seconds"
-    return told[0].get("wrong_schema") or told[0].get("failed")
+    return reply[0].get("wrong_schema") or reply[0].get("failed")
 
 
 def problems_in_worker(schema: Any, value: Any, seconds: float = SECONDS) -> list[str]:
@@ -67,12 +67,12 @@ def problems_in_worker(schema: Any, value: Any, seconds: float = SECONDS) -> lis
     """
     text = json.encode(schema)
     head = {"job": "check", "schema": len(text), "shown": True}
-    told = ask_once(WORKER, head, text + json.encode(value), seconds)
-    if told is None:
+    reply = ask_once(WORKER, head, text + json.encode(value), seconds)
+    if reply is None:
         return [f"checking it takes longer than {seconds:g} seconds"]
-    if (why := told[0].get("wrong_schema") or told[0].get("failed")) is not None:
+    if (why := reply[0].get("wrong_schema") or reply[0].get("failed")) is not None:
         raise ValueError(why)
-    return [problem["unhidden"] for problem in told[0]["problems"]]
+    return [problem["unhidden"] for problem in reply[0]["problems"]]
 
 
 def quick_problems(schema: Any, value: Any) -> list[str]:
@@ -131,7 +131,7 @@ class Checker:
         deep = TruncatedText("it does not fit, and is too many levels deep to say where")
         too_deep = [] if self.fits(value) else [deep]
         if self._holds_itself and _is_deeper(value, MOST_LEVELS):
-            return too_deep  # what does not fit is told anew at each level: the work grows with its square
+            return too_deep  # what does not fit is reported again at each level: quadratic work
         try:
             errors = self._validator.iter_errors(value)
         except ValueError:  # the checker's own limit, some 250 levels
@@ -165,14 +165,14 @@ def _measure(
     if not isinstance(node, dict):
         return Measure(1)
     found = []
-    for word, value in node.items():
-        if word == "$defs":
+    for keyword, value in node.items():
+        if keyword == "$defs":
             continue  # what of it is used is found by its references
-        below = () if word in _STEPS else here
-        if word in _MAPS and isinstance(value, dict):
+        below = () if keyword in _STEPS else here
+        if keyword in _MAPS and isinstance(value, dict):
             each = [_measure(inner, root, known, open_, below) for inner in value.values()]
             # Each is about another member of the value: only one of them goes on along any one way.
-            again = max((one.again for one in each), default=0) if word == "properties" else None
+            again = max((measure.again for measure in each), default=0) if keyword == "properties" else None
             found.append(_sum(each, again))
         else:
             found.append(_measure(value, root, known, open_, below))
@@ -205,10 +205,10 @@ def _referred(
 
 def _sum(found: Iterable[Measure], again: int | None = None) -> Measure:
     each = list(found)
-    parts = 1 + sum(one.parts for one in each)
+    parts = 1 + sum(measure.parts for measure in each)
     if parts > MOST_PARTS:
         raise ValueError(f"with its references written out it has more than {MOST_PARTS} parts")
-    return Measure(parts, sum(one.again for one in each) if again is None else again)
+    return Measure(parts, sum(measure.again for measure in each) if again is None else again)
 
 
 def _line(error: Exception) -> str:

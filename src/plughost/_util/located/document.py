@@ -38,8 +38,8 @@ class LocatedProblem(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
-        told = f"{where}: {self.field}: {self.message}" if self.field else f"{where}: {self.message}"
-        return escape_controls(told)  # the file may be a stranger's, and so are the names of its keys
+        text = f"{where}: {self.field}: {self.message}" if self.field else f"{where}: {self.message}"
+        return escape_controls(text)  # the file may be a stranger's, and so are the names of its keys
 
 
 class Document:
@@ -222,7 +222,7 @@ def _members(kind: Any) -> tuple[msgspec.structs.FieldInfo, ...]:
 
 @functools.cache
 def _unmarked(hint: Any) -> Any:
-    """A type without marks that say nothing about its values, so that each item of it is told by itself."""
+    """A type without marks that say nothing about its values, so that each item is reported by itself."""
     if get_origin(hint) is not Annotated:
         return hint
     inner, *marks = get_args(hint)
@@ -233,7 +233,7 @@ def _unless_none(hint: Any, data: Any) -> Any:
     """What `T | None` means for a value that is there: T."""
     if data is None or get_origin(hint) not in (Union, UnionType):
         return hint
-    others = [one for one in get_args(hint) if one is not type(None)]
+    others = [each for each in get_args(hint) if each is not type(None)]
     return others[0] if len(others) == 1 else hint
 
 
@@ -250,8 +250,8 @@ def _alike(name: str, known: set[str]) -> str:
 
 def _expectation(hint: Any) -> str:
     if get_origin(hint) is Literal:
-        words = [str(word) for word in get_args(hint)]
-        return words[0] if len(words) == 1 else f"one of {', '.join(words)}"
+        values = [str(value) for value in get_args(hint)]
+        return values[0] if len(values) == 1 else f"one of {', '.join(values)}"
     if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
         return "a table"
     try:

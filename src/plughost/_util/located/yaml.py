@@ -37,8 +37,7 @@ def load_yaml(path: Path) -> Document:
         data = reader.document(yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
     except yaml.MarkedYAMLError as error:
         place = error.problem_mark or error.context_mark
-        told = [error.context, error.problem]
-        message = " ".join(word for word in told if word) or "not YAML"
+        message = " ".join(part for part in (error.context, error.problem) if part) or "not YAML"
         raise InvalidConfig(
             [LocatedProblem(str(path), place.line + 1 if place else 0, "", message)]
         ) from error

@@ -15,26 +15,26 @@ _CUT_ESCAPE = re.compile(
 """The end of an escape whose beginning was cut off."""
 
 
-def starts_cut(known: TextSet, said: str) -> Iterator[Span]:
+def starts_cut(forms: TextSet, text: str) -> Iterator[Span]:
     """The positions where a text begins with the end of a secret, or all of it if it is a part of one.
 
     An escape may have been cut in two as well: what is left of it goes with the rest.
     """
-    if known.holds_part(said):
-        yield 0, len(said)
+    if forms.holds_part(text):
+        yield 0, len(text)
         return
-    cut = _CUT_ESCAPE.match(said)
+    cut = _CUT_ESCAPE.match(text)
     for first in range(cut.end() + 1 if cut else 1):
-        if size := known.ends_in(said[first : first + known.longest]):
+        if size := forms.ends_in(text[first : first + forms.longest]):
             yield 0, first + size
 
 
-def ends_cut(known: TextSet, said: str) -> Iterator[Span]:
+def ends_cut(forms: TextSet, text: str) -> Iterator[Span]:
     """The positions where a text ends with the beginning of a secret."""
-    end = len(said)
+    end = len(text)
     for last in (
         end,
-        *(end - back for back in range(1, LONGEST_ESCAPE) if said[-back:][:1] in ("\\", "%", "&")),
+        *(end - back for back in range(1, LONGEST_ESCAPE) if text[-back:][:1] in ("\\", "%", "&")),
     ):
-        if size := known.begins_in(said[max(last - known.longest, 0) : last]):
+        if size := forms.begins_in(text[max(last - forms.longest, 0) : last]):
             yield last - size, end

@@ -10,10 +10,10 @@ SLICE = 8 << 10
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[^"]{1,4000},|[^"]{1,4000}', re.S)
 
 
-def pieces(written: bytes) -> list[int]:
+def pieces(document: bytes) -> list[int]:
     """Sizes of the pieces of a JSON document."""
     sizes, size = [], 0
-    for token in _TOKEN.finditer(written):
+    for token in _TOKEN.finditer(document):
         length = token.end() - token.start()
         if size and size + length > SLICE:
             sizes.append(size)

@@ -5,29 +5,28 @@ three times over. This is for what careless code prints; a plugin that wants to 
 otherwise.
 
 A text is untrusted, and may be made to take long. `redact` and `redact_json` look at a limited size only;
-larger texts are redacted in slices, with other tasks in between (`json`, `everything`), or in a thread
-(`whole`).
+larger texts are redacted in slices, with other tasks in between (`redact_json_async`, `redact_encoded_json`),
+or in a thread (`redact_unbounded`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from plughost._util.redaction.cut_text import ends_cut, starts_cut
 from plughost._util.redaction.json_pieces import SLICE, pieces
-from plughost._util.redaction.spellings import PASSES, SHORTEST, forms, hex_forms, lower_hex
+from plughost._util.redaction.secret_set import HIDDEN, SecretSet
+from plughost._util.redaction.sliced import SlicedRedactor
+from plughost._util.redaction.spellings import PASSES, lower_hex
 from plughost._util.redaction.text_set import Probes, Span, TextSet
-from plughost._util.redaction.unescape import TRIGGER, Unescaped, unescape
+from plughost._util.redaction.unescape import TRIGGER, Unescaped
 from plughost._util.text import TruncatedText, head
 
-HIDDEN = "***"
-NO_SECRET = 1
-"""Texts of so few characters are not taken as secrets: they would be found everywhere."""
 DEEPEST = 200
 AT_ONCE = 64 << 10
 """Characters that `redact` and `redact_json` look at: 50 to 100 ms if all of them are escapes."""
@@ -35,92 +34,61 @@ HEAD = 16 << 10
 """Characters that are shown of a longer text."""
 NUMBER = 4
 """Characters that a number counts for."""
-MOST_SECRETS = 10_000
-"""With more secrets than this, every text is hidden."""
-LONGEST_SHAPED = 8192
-"""Characters of a match of a pattern; of a longer match the beginning is hidden."""
 _WORD = re.compile(r"\S+")
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*+', re.S)
-_NO_SHAPES: Mapping[str, re.Pattern[str]] = {}
 
 
 class Redactor:
     """Redacts secrets in texts and JSON. Secrets can be added at any time, and never removed."""
 
-    __slots__ = ("_hex", "_known", "_learned", "_shapes")
+    __slots__ = ("_secrets",)
 
     def __init__(self) -> None:
-        self._known = TextSet()
-        self._hex = TextSet()
-        """Forms that are searched in a text with its hex digits in lower case."""
-        self._learned: set[str] = set()
-        self._shapes: Mapping[str, re.Pattern[str]] = _NO_SHAPES
+        self._secrets = SecretSet()
 
     def __repr__(self) -> str:
-        return f"<Redactor: {len(self._learned) + len(self._shapes)} texts>"
-
-    @property
-    def _is_empty(self) -> bool:
-        return not self._known and not self._shapes
-
-    @property
-    def _hides_all(self) -> bool:
-        return len(self._learned) > MOST_SECRETS
+        return f"<Redactor: {len(self._secrets)} texts>"
 
     @property
     def longest(self) -> int:
         """Characters of the longest form of a secret."""
-        return max(self._known.longest, self._hex.longest)
+        return self._secrets.longest
 
     def add(self, secrets: Iterable[str]) -> None:
         """Redact these secrets from now on."""
-        new = {secret for secret in secrets if len(secret) > NO_SECRET} - self._learned
-        for secret in new:
-            if self._hides_all:
-                return
-            self._learned.add(secret)
-            if len(secret) < SHORTEST:
-                self.learn_shape(rf"(?<!\w){re.escape(secret)}(?!\w)")
-            else:
-                self._known.add(forms(secret))
-                self._hex.add(hex_forms(secret))
+        self._secrets.add(secrets)
 
-    def learn_shape(self, shape: str) -> None:
+    def add_pattern(self, pattern: str) -> None:
         """Redact all matches of a regular expression, for secrets that are created too often to be added one
         by one."""
-        if shape not in self._shapes:
-            self._shapes = {**self._shapes, shape: re.compile(shape)}
+        self._secrets.add_pattern(pattern)
 
-    def learn_from(self, other: Redactor) -> None:
+    def add_from(self, other: Redactor) -> None:
         """Add all secrets and patterns of another redactor."""
-        if not other._learned <= self._learned:
-            self._learned |= other._learned
-            self._known.add(other._known.texts)
-            self._hex.add(other._hex.texts)
-        if not other._shapes.keys() <= self._shapes.keys():
-            self._shapes = {**self._shapes, **other._shapes}
+        self._secrets.update(other._secrets)
 
-    def redact(self, said: str, probes: Probes | None = None) -> str:
+    def redact(self, text: str, probes: Probes | None = None) -> str:
         """Replace all secrets in a text by ***. Of a very long text only the beginning is searched and
         returned. With `probes`, several texts share one limit of comparisons."""
-        if self._is_empty:
-            return said
-        if self._hides_all:
+        if self._secrets.is_empty:
+            return text
+        if self._secrets.hides_all:
             return HIDDEN
-        if len(said) > AT_ONCE:
-            return f"{self.redact_truncated(head(said, HEAD))} ({len(said)} characters in all)"
-        return _without(said, self._found(said, probes))
+        if len(text) > AT_ONCE:
+            return f"{self.redact_truncated(head(text, HEAD))} ({len(text)} characters in all)"
+        return _without(text, self._spans(text, probes))
 
-    def whole(self, said: str) -> str:
+    def redact_unbounded(self, text: str) -> str:
         """Redact all of a text of any length. It may take long: not for an event loop."""
         slices = self.slices()
-        parts = (said[at : at + SLICE] for at in range(0, len(said), SLICE))
+        parts = (text[at : at + SLICE] for at in range(0, len(text), SLICE))
         return "".join([*(slices.feed(part) for part in parts), slices.feed("", final=True)])
 
-    def is_in(self, parts: Iterable[str]) -> bool:
-        """Whether `whole` would hide something of a text that comes in parts. It may take long, too."""
-        if self._is_empty or self._hides_all:
-            return self._hides_all
+    def has_secret(self, parts: Iterable[str]) -> bool:
+        """Whether `redact_unbounded` would hide something of a text that comes in parts. It may take long,
+        too."""
+        if self._secrets.is_empty or self._secrets.hides_all:
+            return self._secrets.hides_all
         slices, unseen = self.slices(), ""
         for part in parts:
             unseen += part
@@ -131,240 +99,143 @@ class Redactor:
 
     def slices(self) -> SlicedRedactor:
         """A redactor for a text that comes in slices."""
-        return SlicedRedactor(self)
+        return SlicedRedactor(self._secrets)
 
-    def redact_fragment(self, said: str) -> str:
+    def redact_fragment(self, text: str) -> str:
         """Redact a text that was cut at its beginning or end.
 
         Part of a secret may be left there. The end of a match of a pattern looks like any word.
         """
-        if self._is_empty:
-            return said
-        if self._hides_all:
+        if self._secrets.is_empty:
+            return text
+        if self._secrets.hides_all:
             return HIDDEN
-        if len(said) > AT_ONCE:
-            return self.redact(said)
-        found = self._found(said) + self._parts_of(said, starts_cut, ends_cut)
-        if self._shapes and (word := _WORD.match(said)):
+        if len(text) > AT_ONCE:
+            return self.redact(text)
+        found = self._spans(text) + self._cut_spans(text, starts_cut, ends_cut)
+        if self._secrets.patterns and (word := _WORD.match(text)):
             found.append(word.span())
-        return _without(said, found)
+        return _without(text, found)
 
-    def redact_truncated(self, said: TruncatedText) -> str:
+    def redact_truncated(self, text: TruncatedText) -> str:
         """Redact a text whose end may have been cut off."""
-        if not said.is_cut:
-            return self.redact(said.unhidden)
-        if self._is_empty or self._hides_all or len(said.unhidden) > AT_ONCE:
-            return f"{self.redact(said.unhidden)}…"
-        found = self._found(said.unhidden) + self._parts_of(said.unhidden, ends_cut)
-        return f"{_without(said.unhidden, found)}…"
+        if not text.is_cut:
+            return self.redact(text.unhidden)
+        if self._secrets.is_empty or self._secrets.hides_all or len(text.unhidden) > AT_ONCE:
+            return f"{self.redact(text.unhidden)}…"
+        found = self._spans(text.unhidden) + self._cut_spans(text.unhidden, ends_cut)
+        return f"{_without(text.unhidden, found)}…"
 
-    def _parts_of(self, said: str, *ends: Callable[[TextSet, str], Iterator[Span]]) -> list[Span]:
+    def _cut_spans(self, text: str, *finders: Callable[[TextSet, str], Iterator[Span]]) -> list[Span]:
         return [
             (start(first), stop(last))
-            for text, start, stop in _passes(said)
-            for known, part in ((self._known, text), (self._hex, lower_hex(text)))
-            for parts in ends
-            for first, last in parts(known, part)
+            for unescaped, start, stop in _passes(text)
+            for forms, part in (
+                (self._secrets.forms, unescaped),
+                (self._secrets.hex_forms, lower_hex(unescaped)),
+            )
+            for find in finders
+            for first, last in find(forms, part)
         ]
 
-    def _found(self, said: str, probes: Probes | None = None) -> list[Span]:
+    def _spans(self, text: str, probes: Probes | None = None) -> list[Span]:
         probes = probes or Probes()
-        found = [match.span() for shape in self._shapes.values() for match in shape.finditer(said)]
-        if self._holds(said, PASSES, probes):
-            for text, start, stop in _passes(said):
-                found += [(start(first), stop(last)) for first, last in self.places(text, probes)]
+        found = [
+            match.span() for pattern in self._secrets.patterns.values() for match in pattern.finditer(text)
+        ]
+        if self._secrets.contained_in(text, PASSES, probes):
+            for unescaped, start, stop in _passes(text):
+                found += [
+                    (start(first), stop(last)) for first, last in self._secrets.spans(unescaped, probes)
+                ]
         return found
 
-    def _holds(self, said: str, passes: int, probes: Probes) -> bool:
-        """Whether there is a form of a secret in a text: that is quicker to find than where it is."""
-        for _ in range(passes + 1):
-            if self._known.is_in(said, probes) or self._hex.is_in(lower_hex(said), probes):
-                return True
-            if TRIGGER.search(said) is None:
-                return False
-            before, said = said, unescape(said)
-            if len(before) == len(said):
-                return False
-        return False
-
-    def places(self, text: str, probes: Probes | None = None) -> Iterator[Span]:
-        """The positions of secrets in a text whose escapes are undone; they may overlap."""
-        yield from self._known.places(text, probes)
-        yield from self._hex.places(lower_hex(text), probes)
-
-    def redact_json(self, said: Any) -> Any:
+    def redact_json(self, value: Any) -> Any:
         """Redact all strings, member names and numbers in a JSON value. What is beyond the size limit is
         hidden."""
-        return said if self._is_empty else self._value(said, 0, _Room())
+        return value if self._secrets.is_empty else self._redact_value(value, 0, _Budget())
 
-    def _value(self, said: Any, depth: int, room: _Room) -> Any:
-        if isinstance(said, str):
-            return self.redact(said, room.probes) if room.takes(min(len(said), AT_ONCE)) else HIDDEN
+    def _redact_value(self, value: Any, depth: int, budget: _Budget) -> Any:
+        if isinstance(value, str):
+            return self.redact(value, budget.probes) if budget.takes(min(len(value), AT_ONCE)) else HIDDEN
         if depth > DEEPEST:
             return HIDDEN
-        if isinstance(said, dict):
+        if isinstance(value, dict):
             return {
-                self._value(name, depth, room): self._value(inner, depth + 1, room)
-                for name, inner in said.items()
+                self._redact_value(name, depth, budget): self._redact_value(inner, depth + 1, budget)
+                for name, inner in value.items()
             }
-        if isinstance(said, list):
-            return [self._value(inner, depth + 1, room) for inner in said]
-        if type(said) in (int, float):
-            return self._number(said) if room.takes(NUMBER) else HIDDEN
-        return said
+        if isinstance(value, list):
+            return [self._redact_value(inner, depth + 1, budget) for inner in value]
+        if type(value) in (int, float):
+            return self._redact_number(value) if budget.takes(NUMBER) else HIDDEN
+        return value
 
-    def _number(self, said: float) -> Any:
+    def _redact_number(self, number: float) -> Any:
         """A number, hidden if its digits contain a secret."""
-        return HIDDEN if self._hides_all or self._known.is_in(repr(said)) else said
+        return HIDDEN if self._secrets.hides_all or self._secrets.forms.is_in(repr(number)) else number
 
-    async def everything(self, said: Any) -> Any:
+    async def redact_json_async(self, value: Any) -> Any:
         """Redact a JSON value of any size, with other tasks running in between."""
-        if self._is_empty:
-            return said
-        written = msgspec.json.encode(said)
-        return msgspec.json.decode(await self.json(written, pieces(written)))
+        if self._secrets.is_empty:
+            return value
+        written = msgspec.json.encode(value)
+        return msgspec.json.decode(await self.redact_encoded_json(written, pieces(written)))
 
-    async def json(self, written: bytes | memoryview, sizes: Iterable[int]) -> bytes:
+    async def redact_encoded_json(self, document: bytes | memoryview, sizes: Iterable[int]) -> bytes:
         """Redact a large JSON document, in pieces of the given sizes, with other tasks running in between.
 
         A piece holds whole strings and numbers; one that is longer than a slice is a string alone.
         """
-        if self._is_empty:
-            return bytes(written)
+        if self._secrets.is_empty:
+            return bytes(document)
         shown, at = [], 0
         for size in sizes:
-            text = str(written[at : at + size], "utf-8")
+            text = str(document[at : at + size], "utf-8")
             at += size
-            shown.append((await self._long(text) if size > SLICE else self._tokens(text)).encode())
+            shown.append(
+                (await self._redact_long_string(text) if size > SLICE else self._redact_tokens(text)).encode()
+            )
             await asyncio.sleep(0)
         return b"".join(shown)
 
-    def _tokens(self, text: str) -> str:
+    def _redact_tokens(self, text: str) -> str:
         # Strings are JSON here: one more pass than in their values. What is found across several is none.
         probes = Probes()
-        if not self._shapes and not self._hides_all and not self._holds(text, PASSES + 1, probes):
+        if (
+            not self._secrets.patterns
+            and not self._secrets.hides_all
+            and not self._secrets.contained_in(text, PASSES + 1, probes)
+        ):
             return text
-        return _JSON_TOKEN.sub(lambda token: self._token(token, probes), text)
+        return _JSON_TOKEN.sub(lambda token: self._redact_token(token, probes), text)
 
-    def _token(self, token: re.Match[str], probes: Probes) -> str:
-        said = msgspec.json.decode(token[0])
-        shown = self.redact(said, probes) if isinstance(said, str) else self._number(said)
-        return token[0] if shown == said else msgspec.json.encode(shown).decode()
+    def _redact_token(self, token: re.Match[str], probes: Probes) -> str:
+        value = msgspec.json.decode(token[0])
+        shown = self.redact(value, probes) if isinstance(value, str) else self._redact_number(value)
+        return token[0] if shown == value else msgspec.json.encode(shown).decode()
 
-    async def _long(self, text: str) -> str:
-        if text[0] != '"':  # a number of very many digits, or white space
-            return self._tokens(text)
-        said, slices, shown = msgspec.json.decode(text, type=str), self.slices(), []
-        for at in range(0, len(said), SLICE):
-            part = slices.feed(said[at : at + SLICE], final=at + SLICE >= len(said))
+    async def _redact_long_string(self, string: str) -> str:
+        if string[0] != '"':  # a number of very many digits, or white space
+            return self._redact_tokens(string)
+        text, slices, shown = msgspec.json.decode(string, type=str), self.slices(), []
+        for at in range(0, len(text), SLICE):
+            part = slices.feed(text[at : at + SLICE], final=at + SLICE >= len(text))
             shown.append(msgspec.json.encode(part).decode()[1:-1])
             await asyncio.sleep(0)
         return f'"{"".join(shown)}"'
 
 
-class SlicedRedactor:
-    """Redacts a text that comes in slices, wherever it is cut: all that it returns, joined, is what
-    `Redactor.redact` returns for the whole text."""
-
-    def __init__(self, hidden: Redactor) -> None:
-        self._hidden = hidden
-        self._passes: list[Unescaped] = []
-        self._text = ""
-        """The text that is not returned yet; it begins at position `_at`."""
-        self._at = 0
-        self._before = ""
-        self._end = 0
-        """The end of the last hidden part."""
-        self._found: list[Span] = []
-        self._looked = 0
-        """Up to where the text was searched, less the length of a secret that may continue in the next
-        slice."""
-
-    def feed(self, said: str, *, final: bool = False) -> str:
-        """Take the next slice; returns the redacted text that is final by now."""
-        if self._hidden._hides_all:
-            return HIDDEN if final else ""
-        self._text += said
-        sure = self._shaped(final=final)
-        sure = min(sure, self._unpassed(said, final=final))
-        kept = 0 if final else max(self._hidden.longest - 1, 0)
-        first = max(self._looked - self._at, 0)
-        self._found += [
-            (self._at + first + start, self._at + first + stop)
-            for start, stop in self._hidden.places(self._text[first:])
-        ]
-        self._looked = max(self._at + len(self._text) - kept, self._looked)
-        return self._shown(max(min(sure, self._looked), self._at))
-
-    def _unpassed(self, said: str, *, final: bool) -> int:
-        """Search the text with its escapes undone; returns up to where the search is complete."""
-        if not self._passes and not TRIGGER.search(said):
-            return self._at + len(self._text)
-        if not self._passes:
-            self._passes = [Unescaped() for _ in range(PASSES)]
-            self._passes[0].begin(self._at)
-            said = self._text
-        kept = 0 if final else max(self._hidden.longest - 1, 0)
-        for number, each in enumerate(self._passes):
-            said = each.feed(said, final=final)
-            for start, stop in self._hidden.places(each.text):
-                span = self._mapped(number, each.at + start, each.at + stop)
-                self._found.append(span)
-            each.drop(each.at + max(len(each.text) - kept, 0))
-        needed = self._passes[-1].at
-        for each in reversed(self._passes):
-            needed = min(needed, each.at)
-            each.forget(needed)
-            needed = each.start(needed)
-        return needed
-
-    def _mapped(self, number: int, start: int, stop: int) -> Span:
-        for each in reversed(self._passes[: number + 1]):
-            start, stop = each.start(start), each.stop(stop)
-        return start, stop
-
-    def _shaped(self, *, final: bool) -> int:
-        """Search for patterns; returns up to where the search is complete."""
-        end = sure = self._at + len(self._text)
-        if not self._hidden._shapes:
-            return end
-        sure = end if final else end - LONGEST_SHAPED
-        for shape in self._hidden._shapes.values():
-            # With the character before it: some shapes stand alone only.
-            for match in shape.finditer(self._before + self._text, len(self._before)):
-                start, stop = (self._at - len(self._before) + each for each in match.span())
-                if start < sure:
-                    self._found.append((start, stop))
-        return sure
-
-    def _shown(self, sure: int) -> str:
-        """The redacted text before a position up to which all secrets are found."""
-        shown: list[str] = []
-        done = self._at
-        for start, stop in sorted({span for span in self._found if span[0] < sure}):
-            if start >= self._end:
-                shown += [self._text[max(done, self._end) - self._at : start - self._at], HIDDEN]
-                done = start
-            self._end = max(self._end, stop)
-        if sure > self._end:
-            shown.append(self._text[max(done, self._end) - self._at : sure - self._at])
-        self._found = [span for span in self._found if span[0] >= sure]
-        self._before = self._text[: sure - self._at][-1:] or self._before
-        self._text = self._text[sure - self._at :]
-        self._at = sure
-        return "".join(shown)
-
-
 def _passes(
-    said: str, passes: int = PASSES
+    text: str, passes: int = PASSES
 ) -> Iterator[tuple[str, Callable[[int], int], Callable[[int], int]]]:
     """A text, and the text with its escapes undone once, twice …; with functions that map a position in each
     to the beginning and end of that character in the original text."""
-    yield said, int, int
+    yield text, int, int
     undone: list[Unescaped] = []
-    while len(undone) < passes and TRIGGER.search(said):
+    while len(undone) < passes and TRIGGER.search(text):
         each = Unescaped()
-        said = each.feed(said, final=True)
+        text = each.feed(text, final=True)
         if not each.changed:
             return
         undone.insert(0, each)
@@ -380,21 +251,21 @@ def _passes(
                 at = layer.stop(at)
             return at
 
-        yield said, start, stop
+        yield text, start, stop
 
 
-def _without(said: str, found: list[Span]) -> str:
+def _without(text: str, found: list[Span]) -> str:
     if not found:
-        return said
+        return text
     shown, end = [], 0
     for start, stop in sorted(found):
         if start >= end:
-            shown += [said[end:start], HIDDEN]
+            shown += [text[end:start], HIDDEN]
         end = max(end, stop)
-    return "".join([*shown, said[end:]])
+    return "".join([*shown, text[end:]])
 
 
-class _Room:
+class _Budget:
     """The number of characters of a value that may still be searched."""
 
     __slots__ = ("_left", "probes")

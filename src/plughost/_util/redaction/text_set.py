@@ -54,33 +54,33 @@ class TextSet:
                 lengths.sort(reverse=True)
         self._sorted = self._backwards = []
 
-    def is_in(self, said: str, probes: Probes | None = None) -> bool:
+    def is_in(self, searched: str, probes: Probes | None = None) -> bool:
         """Whether a text contains one of them."""
         if len(self.texts) > FEW:
-            return next(self.places(said, probes), None) is not None
-        return any(text in said for text in self.texts)
+            return next(self.spans(searched, probes), None) is not None
+        return any(text in searched for text in self.texts)
 
-    def places(self, said: str, probes: Probes | None = None) -> Iterator[Span]:
+    def spans(self, searched: str, probes: Probes | None = None) -> Iterator[Span]:
         """The parts of a text that contain them; they may overlap. The whole text, when that would take too
         many comparisons."""
         if len(self.texts) > FEW:
-            yield from self._places_of_many(said, probes or Probes())
+            yield from self._spans_of_many(searched, probes or Probes())
             return
         for text in self.texts:
-            yield from _places_of(text, said)
+            yield from _spans_of(text, searched)
 
-    def _places_of_many(self, said: str, probes: Probes) -> Iterator[Span]:
-        lengths, texts, size = self._lengths, self.texts, len(said)
+    def _spans_of_many(self, searched: str, probes: Probes) -> Iterator[Span]:
+        lengths, texts, size = self._lengths, self.texts, len(searched)
         first = last = -1  # a part that may go on
         for start in range(size - START + 1):
-            if (begun := said[start : start + START]) not in lengths:
+            if (begun := searched[start : start + START]) not in lengths:
                 continue
             for length in lengths[begun]:
                 stop = start + length
                 if stop <= last:
                     break  # all from here on is found already
                 probes.left -= 1
-                if stop <= size and said[start:stop] in texts:
+                if stop <= size and searched[start:stop] in texts:
                     if start >= last >= 0:
                         yield first, last
                     if start >= last:
@@ -93,44 +93,44 @@ class TextSet:
         if last >= 0:
             yield first, last
 
-    def holds_part(self, said: str) -> bool:
+    def holds_part(self, searched: str) -> bool:
         """Whether a text is a part of one of them."""
-        return 0 < len(said) <= self.longest and any(said in text for text in self.texts)
+        return 0 < len(searched) <= self.longest and any(searched in text for text in self.texts)
 
-    def ends_in(self, said: str) -> int:
+    def ends_in(self, searched: str) -> int:
         """How many characters a text begins with that one of them ends with."""
         if not self._backwards:
             self._backwards = sorted(text[::-1] for text in self.texts)
             self._endings = {text[:START] for text in self._backwards}
-        return _common(self._backwards, self._endings, said[: self.longest][::-1])
+        return _common(self._backwards, self._endings, searched[: self.longest][::-1])
 
-    def begins_in(self, said: str) -> int:
+    def begins_in(self, searched: str) -> int:
         """How many characters a text ends with that one of them begins with."""
         if not self._sorted:
             self._sorted = sorted(self.texts)
-        return _common(self._sorted, self._lengths.keys(), said[-self.longest :] if self.longest else "")
+        return _common(self._sorted, self._lengths.keys(), searched[-self.longest :] if self.longest else "")
 
 
-def _places_of(text: str, said: str) -> Iterator[Span]:
-    """Where one text stands; places that overlap are one. Of those only the last is looked for."""
-    first = said.find(text)
+def _spans_of(text: str, searched: str) -> Iterator[Span]:
+    """Where one text stands; spans that overlap are one. Of those only the last is looked for."""
+    first = searched.find(text)
     while first >= 0:
         last = first
-        while (further := said.rfind(text, last + 1, last + 2 * len(text) - 1)) >= 0:
+        while (further := searched.rfind(text, last + 1, last + 2 * len(text) - 1)) >= 0:
             last = further
         yield first, last + len(text)
-        first = said.find(text, last + len(text))
+        first = searched.find(text, last + len(text))
 
 
-def _common(texts: list[str], starts: Collection[str], said: str) -> int:
+def _common(texts: list[str], starts: Collection[str], searched: str) -> int:
     """The length of the longest end of a text that one of the sorted texts begins with.
 
     Most are seen not to be one by their first characters, by `starts`.
     """
-    for start in range(len(said)):
-        if said[start : start + START] not in starts and start + START <= len(said):
+    for start in range(len(searched)):
+        if searched[start : start + START] not in starts and start + START <= len(searched):
             continue
-        end = said[start:]
+        end = searched[start:]
         at = bisect_left(texts, end)
         if at < len(texts) and texts[at].startswith(end):
             return len(end)

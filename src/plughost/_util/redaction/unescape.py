@@ -40,31 +40,31 @@ _known: dict[str, str] = {}
 
 def _character(escape: re.Match[str]) -> str | None:
     """The one character that an escape stands for; None when it is none after all."""
-    said = escape[0]
-    character = _known.get(said)
+    text = escape[0]
+    character = _known.get(text)
     if character is None:
         character = _read(escape)
-        if character is not None and len(said) <= KEPT and said.isascii():
-            _known[said] = character
+        if character is not None and len(text) <= KEPT and text.isascii():
+            _known[text] = character
     return character
 
 
 def _read(escape: re.Match[str]) -> str | None:
     group = escape.lastindex
-    said = escape[group] if group else ""
+    body = escape[group] if group else ""
     if group == 2:
-        high, low = int(escape[1], 16), int(said, 16)
+        high, low = int(escape[1], 16), int(body, 16)
         return chr(0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00))
     if group == 6:
-        return _LETTERS.get(said, said)
+        return _LETTERS.get(body, body)
     if group == 7:
         try:
-            return bytes.fromhex(said.replace("%", "")).decode()
+            return bytes.fromhex(body.replace("%", "")).decode()
         except ValueError:
             return None
     if group == 10:
-        return _NAMES.get(said) or _NAMES.get(said.lower())
-    number = int(said, {8: 10, 12: 8}.get(group or 0, 16))
+        return _NAMES.get(body) or _NAMES.get(body.lower())
+    number = int(body, {8: 10, 12: 8}.get(group or 0, 16))
     return chr(number) if number < 0x110000 else None
 
 
@@ -98,9 +98,9 @@ class Unescaped:
         """Whether there is an escape in what has not been dropped."""
         return bool(self._where) or TRIGGER.search(self._rest) is not None
 
-    def feed(self, said: str, *, final: bool) -> str:
+    def feed(self, text: str, *, final: bool) -> str:
         """Take the next slice; returns what it added to `text`."""
-        rest = self._rest + said
+        rest = self._rest + text
         sure = len(rest) if final else len(rest) - LONGEST_ESCAPE
         if sure <= 0:
             self._rest = rest

@@ -168,7 +168,7 @@ class DevSession:
         try:
             spec = self._spec()
             plugin = await self._host.add(spec, start=False)
-            plugin.redactor.learn_from(
+            plugin.redactor.add_from(
                 self._screen.redactor
             )  # its output is truncated before the screen gets it
             await plugin.start()

@@ -140,7 +140,7 @@ async def _invoke(
     from plughost.vai.bindings.bindings import FixedBindings
     from plughost.vai.bindings.secret_source import SecretFolder
     from plughost.vai.invocations.invocation import Invocation
-    from plughost.vai.invocations.invoker import InvokerOptions
+    from plughost.vai.invocations.options import InvokerOptions
     from plughost.vai.runtime import VaiRuntime
 
     runtime = VaiRuntime(

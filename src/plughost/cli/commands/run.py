@@ -130,8 +130,8 @@ def _grants(plugin: Plugin) -> str | None:
         return ", ".join(words) or None
     if plugin.confinement is None:
         return None
-    powers = plugin.confinement.powers
-    words += [f"{kind} {item}" for kind in KINDS for item in getattr(powers, kind)]
+    access = plugin.confinement.access
+    words += [f"{kind} {item}" for kind in KINDS for item in getattr(access, kind)]
     return f"{', '.join(words) or 'reach nothing but its own code and scratch'} ({plugin.sandbox})"
 
 

@@ -131,7 +131,7 @@ def _draw(
     wait: float | None,
 ) -> dict[str, Any]:
     from plughost.screens.picture import fonts, png_image
-    from plughost.screens.picture.svg import render_svg as as_svg
+    from plughost.screens.picture.svg import render_svg
 
     family = (
         fonts.FontFamily(font) if font else fonts.find_font() if png else None
@@ -144,7 +144,7 @@ def _draw(
             wide, high = png_image.render_png(rendering, family, png)
             drawn["png"] = {"file": str(png), "width": wide, "height": high, "font": family.regular}
         if svg is not None:
-            svg.write_text(as_svg(rendering), encoding="utf-8")
+            svg.write_text(render_svg(rendering), encoding="utf-8")
             drawn["svg"] = {"file": str(svg)}
     except OSError as error:
         raise InvalidSpec(f"cannot write the picture: {error}") from error

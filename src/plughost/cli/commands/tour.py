@@ -17,7 +17,7 @@ from plughost.contracts.ainb.contract import Ainb
 from plughost.errors import PluginError
 from plughost.events import Event, Exited, Logged, Subscription
 from plughost.host import Host, Plugin
-from plughost.services.file_and_network import FileService
+from plughost.services.files.service import FileService
 from plughost.spec import PluginSpec
 from plughost.wire.messages import ABSENT
 

@@ -13,11 +13,12 @@ from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, AinbStubHost, ba
 from plughost.conformance.axis import Axis, require
 from plughost.conformance.jsonrpc_client import Message, error, params_of
 from plughost.conformance.plugin_under_test import PluginUnderTest
+from plughost.contracts.ainb.default_roots import default_roots
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED
 from plughost.engine.caller import Caller
 from plughost.sandbox.untrusted_temp_dir import temporary_folder
-from plughost.services.file_and_network import FileService, OnFile, OnPath, default_roots
 from plughost.services.files.reader import FileContent, FolderEntry
+from plughost.services.files.service import FileService, OnFile, OnPath
 
 T = TypeVar("T", bound=OnPath)
 

@@ -25,9 +25,10 @@ from plughost.contracts.base import HostMethod
 from plughost.errors import PluginError
 from plughost.services import snapshots
 from plughost.services.actions import Actions
-from plughost.services.file_and_network import FileService, NetworkService
 from plughost.services.files import reader
+from plughost.services.files.service import FileService
 from plughost.services.logs import Logs
+from plughost.services.network.service import NetworkService
 from plughost.testing import VirtualClock
 
 LOCK = Path(__file__).with_name("wire-surface.lock")

@@ -66,13 +66,17 @@ def context(export: Export, tenant: str = TENANT, **changes: Any) -> Body:
 
 
 def request(
-    subject: PluginUnderTest, export: Export, told: Body | None = None, tenant: str = TENANT, mark: str = ""
+    subject: PluginUnderTest,
+    export: Export,
+    given_context: Body | None = None,
+    tenant: str = TENANT,
+    mark: str = "",
 ) -> tuple[str, Body]:
     """The op and the body for an export, with the given context or the default one, and `mark` in its
     texts."""
     body: Body = {
         "export_id": export.id,
-        "context": context(export, tenant) if told is None else told,
+        "context": context(export, tenant) if given_context is None else given_context,
         "config": example(schema_of(subject, export.config_schema)),
         "secrets": {slot: f"secret_{slot}_{tenant}" for slot in export.permissions.secret_slots},
     }

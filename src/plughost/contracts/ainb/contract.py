@@ -11,8 +11,9 @@ import msgspec
 
 from plughost._util.real_path import real_path
 from plughost._util.text import escape_controls
-from plughost.contracts.ainb import manifest, messages, own_words
+from plughost.contracts.ainb import manifest, manifest_limits, messages
 from plughost.contracts.ainb.client import Ainb, CliResult
+from plughost.contracts.ainb.default_roots import FILE_CAPABILITIES, default_roots
 from plughost.contracts.ainb.manifest import ABI_VERSION, AinbManifest, Capabilities
 from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
 from plughost.contracts.ainb.session import AinbSession
@@ -21,8 +22,8 @@ from plughost.contracts.resolve import from_host, read_options, sandbox_class
 from plughost.contracts.settings import AUTHOR_MAY_LOWER
 from plughost.engine.policy import LifecyclePolicy
 from plughost.errors import InvalidSpec
-from plughost.permissions import capabilities as guard
 from plughost.permissions.access import Access
+from plughost.permissions.capabilities import allows, effective
 from plughost.permissions.capability import Capability
 from plughost.permissions.operator_only import operator_access
 from plughost.spec import PluginSpec
@@ -43,7 +44,6 @@ DECLARED = "declared"
 """The grant of every capability that the manifest declares."""
 LIMITED = ("network", "spawn_subprocess")
 """The capabilities that a list in the manifest limits; for the others any non-empty list grants the whole."""
-FILE_CAPABILITIES = ("read_sessions", "read_claude_logs", "read_codex_logs")
 
 
 class AinbOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,9 +145,9 @@ class AinbContract:
             raise InvalidSpec(f"its manifest calls it {plugin_manifest.plugin.name!r}", plugin=spec.name)
         asked = plugin_manifest.capabilities.granted()
         granted, named = _parse_grants(spec, plugin_manifest)
-        word = operator_access(guard.effective(asked, named), spec.allow)
-        held, withheld = own_words.without_private(guard.effective(asked, granted), word, spec)
-        names = tuple(word for word in Capabilities.__struct_fields__ if guard.allows(held, word))
+        operator = operator_access(effective(asked, named), spec.allow)
+        held, withheld = manifest_limits.without_private(effective(asked, granted), operator, spec)
+        names = tuple(name for name in Capabilities.__struct_fields__ if allows(held, name))
         topics = tuple(plugin_manifest.subscribes.snapshots) if "event_bus" in names else ()
         home = os.environ.get("AINB_HOME") or "~/.agents-in-a-box"
         data_root = options.data_root or os.path.join(home, "plugins")
@@ -158,12 +158,12 @@ class AinbContract:
             names,
             data if "write_plugin_data" in names else None,
         )
-        programs = own_words.programs(held, spec)
+        programs = manifest_limits.programs(held, spec)
         return ResolvedSpec(
             _policy(plugin_manifest, options, topics),
             {**from_host("HOME", "PATH", "LANG", "TERM", "AINB_HOME"), **spec.env},
             capabilities=held,
-            operator=word,
+            operator=operator,
             asked=tuple(asked),
             settings=settings,
             topics=topics,
@@ -255,9 +255,9 @@ def _parse_grants(
     granted: list[Capability] = []
     named: list[Capability] = []
     scopes: dict[str, list[str]] = {}
-    for word in spec.grants:
-        name, limited, item = word.partition("=")
-        if word == DECLARED:
+    for grant in spec.grants:
+        name, limited, item = grant.partition("=")
+        if grant == DECLARED:
             granted += plugin_manifest.capabilities.granted()
         elif name not in Capabilities.__struct_fields__ or (limited and not (item and name in LIMITED)):
             known = ", ".join(
@@ -267,7 +267,7 @@ def _parse_grants(
                     *(f"{limited_name}=ITEM" for limited_name in LIMITED),
                 )
             )
-            raise InvalidSpec(f"unknown grant {word!r}; known: {known}", plugin=spec.name)
+            raise InvalidSpec(f"unknown grant {grant!r}; known: {known}", plugin=spec.name)
         elif limited:
             scopes.setdefault(name, []).append(item)
         else:
@@ -287,16 +287,10 @@ def _unenforced_lints(names: Collection[str], spec: PluginSpec, sandbox: str) ->
     return ("spawn_subprocess is not granted, but without a sandbox nothing keeps it from starting programs",)
 
 
-def log_folders() -> dict[str, str]:
-    """The folder behind each capability to read files; that of sessions follows AINB_HOME."""
-    sessions = os.path.join(os.environ.get("AINB_HOME") or "~/.agents-in-a-box", "sessions")
-    return dict(zip(FILE_CAPABILITIES, (sessions, "~/.claude/projects", "~/.codex/sessions"), strict=True))
-
-
 def _host_only_folder_lints(names: Collection[str], sandbox: str, allowed: Access) -> Iterator[str]:
     """Lints for log folders that only the host can read. Most existing plugins open these files
     themselves."""
-    for name, folder in log_folders().items():
+    for name, folder in default_roots().items():
         place = os.path.expanduser(folder)
         open_to_it = any(
             f"{place}/".startswith(f"{path.rstrip('/')}/") for path in (*allowed.read, *allowed.write)

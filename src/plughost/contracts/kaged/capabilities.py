@@ -39,28 +39,28 @@ class HeldCapabilities(msgspec.Struct, frozen=True):
     """The capabilities and the access that a set of capability strings gives."""
 
     capabilities: frozenset[Capability] = frozenset()
-    powers: Access = NONE
+    access: Access = NONE
     resolved: Mapping[str, str] = {}
     """The real paths of a manifest's paths at the time they were checked."""
 
     def __or__(self, other: HeldCapabilities) -> HeldCapabilities:
         return HeldCapabilities(
             self.capabilities | other.capabilities,
-            union(self.powers, other.powers),
+            union(self.access, other.access),
             {**self.resolved, **other.resolved},
         )
 
     def covers(self, other: HeldCapabilities) -> bool:
         """Whether all of `other` is included in this."""
-        files = (*self.powers.read, *self.powers.write)
+        files = (*self.access.read, *self.access.write)
         return (
             other.capabilities <= self.capabilities
-            and all(_beneath(path, files) for path in other.powers.read)
-            and all(_beneath(path, self.powers.write) for path in other.powers.write)
-            and set(other.powers.execute) <= set(self.powers.execute)
+            and all(_beneath(path, files) for path in other.access.read)
+            and all(_beneath(path, self.access.write) for path in other.access.write)
+            and set(other.access.execute) <= set(self.access.execute)
             and all(
-                any(_reaches(given, wanted) for given in self.powers.connect)
-                for wanted in other.powers.connect
+                any(_reaches(given, wanted) for given in self.access.connect)
+                for wanted in other.access.connect
             )
         )
 
@@ -72,14 +72,14 @@ def parse(word: str) -> HeldCapabilities:
     verb, _, rest = word.partition(":")
     if verb in ("read", "write") and rest.startswith("fs:"):
         path = _path(rest.removeprefix("fs:"))
-        return HeldCapabilities(powers=Access(read=(path,)) if verb == "read" else Access(write=(path,)))
+        return HeldCapabilities(access=Access(read=(path,)) if verb == "read" else Access(write=(path,)))
     if verb == "exec":
         binary, colon, path = rest.partition(":")
         if not colon or not binary or "/" in binary:
             raise ValueError("expected exec:<binary>:<absolute path>, such as exec:git:/usr/bin/git")
-        return HeldCapabilities(powers=Access(execute=(_path(path),)))
+        return HeldCapabilities(access=Access(execute=(_path(path),)))
     if verb == "net":
-        return HeldCapabilities(powers=Access(connect=_endpoints(word, rest)))
+        return HeldCapabilities(access=Access(connect=_endpoints(word, rest)))
     raise ValueError(f"no such capability; known: {FORMS}")
 
 
@@ -101,13 +101,13 @@ def by_name(word: str) -> HeldCapabilities:
     """Parses a grant of the operator. A named host that cannot be public is meant to be private, and is
     allowed."""
     held = parse(word)
-    if "/" in (*held.powers.read, *held.powers.write):
+    if "/" in (*held.access.read, *held.access.write):
         raise ValueError("name a folder or a file, not the whole machine")
     meant = tuple(
         msgspec.structs.replace(each, private=each.port != 0 and is_private_host(each.host))
-        for each in held.powers.connect
+        for each in held.access.connect
     )
-    return HeldCapabilities(held.capabilities, msgspec.structs.replace(held.powers, connect=meant))
+    return HeldCapabilities(held.capabilities, msgspec.structs.replace(held.access, connect=meant))
 
 
 def _path(path: str) -> str:

@@ -111,11 +111,11 @@ class KagedContract:
             raise InvalidSpec(f"its manifest calls it {plugin_manifest.name!r}", plugin=spec.name)
         config = _validate_config(plugin_manifest, options, spec.name)
         asked = capabilities.together(plugin_manifest.capabilities)
-        declared = asked.powers
+        declared = asked.access
         given = grants.effect_of(spec.grants, plugin_manifest, spec.name)
         granted = functools.reduce(operator.or_, given.values(), HeldCapabilities())
         data = os.path.join(_data_root(options), plugin_manifest.name)
-        own = union(granted.powers, Access(write=(data,)))
+        own = union(granted.access, Access(write=(data,)))
         reached = union(union(own, intersection.intersect(declared, spec.allow)), Access(read=(str(folder),)))
         held = HeldCapabilities(granted.capabilities, reached)
         return ResolvedSpec(
@@ -128,7 +128,7 @@ class KagedContract:
             },
             capabilities=granted.capabilities,
             asked=tuple(sorted(asked.capabilities, key=str)),
-            given={word: GrantEffect(each.capabilities, each.powers) for word, each in given.items()},
+            given={word: GrantEffect(each.capabilities, each.access) for word, each in given.items()},
             methods=plugin_manifest.all_methods | {HOOK + hook for hook in plugin_manifest.hooks},
             settings=KagedSettings(plugin_manifest, held, _projects(options), config),
             manifest_command=tuple(plugin_manifest.command),
@@ -176,7 +176,7 @@ def _policy(plugin_manifest: KagedManifest, options: KagedOptions) -> LifecycleP
         failure_limit=options.failure_limit,
         failure_window=options.failure_window,
         health=HealthPolicy(plugin_manifest.health_interval_sec, HEALTH_TIMEOUT),
-        max_told=MAX_NOTIFY_RATE,
+        max_notify_rate=MAX_NOTIFY_RATE,
     )
 
 

@@ -40,9 +40,9 @@ def effect_of(words: Iterable[str], manifest: KagedManifest, plugin: str) -> dic
 def _declared_effect(manifest: KagedManifest) -> HeldCapabilities:
     """The effect of the grant `declared`: the public part of what the manifest declares."""
     held = capabilities.together(manifest.capabilities)
-    if "/" in (*held.powers.read, *held.powers.write):
+    if "/" in (*held.access.read, *held.access.write):
         raise ValueError("its manifest wants the whole machine; grant folders and files by name")
-    asked = held.powers
+    asked = held.access
     read = {path: real for path in asked.read if (real := _public_real_path(path, folders=True)) is not None}
     execute = {path: real for path in asked.execute if (real := _public_real_path(path)) is not None}
     public = Access(

@@ -15,8 +15,8 @@ from plughost.contracts.vai.messages import OPS
 from plughost.contracts.vai.request_bodies import Body, CompactorBody, HarnessBody, HookBody, ToolBody
 from plughost.contracts.vai.results import (
     CompactorResult,
+    ExportOutcome,
     HarnessResult,
-    HookOutcome,
     ResultProblem,
     ToolResult,
     outcome,
@@ -62,31 +62,31 @@ class Vai:
 
     async def tool(
         self, body: ToolBody, *, timeout: float | None = None, on_event: EventCallback | None = None
-    ) -> HookOutcome[ToolResult]:
+    ) -> ExportOutcome[ToolResult]:
         """Invokes a tool: `tool.invoke`."""
         return await self.invoke("tool.invoke", body, timeout=timeout, on_event=on_event)
 
     async def hook(
         self, body: HookBody, *, timeout: float | None = None, on_event: EventCallback | None = None
-    ) -> HookOutcome[None]:
+    ) -> ExportOutcome[None]:
         """Delivers an event to a hook: `hook.handle`. The hook's `ack` counts as success."""
         return await self.invoke("hook.handle", body, timeout=timeout, on_event=on_event)
 
     async def compact(
         self, body: CompactorBody, *, timeout: float | None = None, on_event: EventCallback | None = None
-    ) -> HookOutcome[CompactorResult]:
+    ) -> ExportOutcome[CompactorResult]:
         """Runs a compactor: `compactor.compact`."""
         return await self.invoke("compactor.compact", body, timeout=timeout, on_event=on_event)
 
     async def run(
         self, body: HarnessBody, *, timeout: float | None = None, on_event: EventCallback | None = None
-    ) -> HookOutcome[HarnessResult]:
+    ) -> ExportOutcome[HarnessResult]:
         """Runs a harness: `harness.run`."""
         return await self.invoke("harness.run", body, timeout=timeout, on_event=on_event)
 
     async def invoke(
         self, op: str, body: Body, *, timeout: float | None = None, on_event: EventCallback | None = None
-    ) -> HookOutcome[Any]:
+    ) -> ExportOutcome[Any]:
         """Sends a request to an export and returns its outcome. Default timeout: the export's own.
 
         Raises Timeout after that; the plugin is sent a cancel, as it is when the waiting task is cancelled.
@@ -138,7 +138,7 @@ class Vai:
 class RunningRequest:
     """A request in progress: iterate over its events, then await its outcome."""
 
-    def __init__(self, task: asyncio.Task[HookOutcome[Any]], events: asyncio.Queue[Event | None]) -> None:
+    def __init__(self, task: asyncio.Task[ExportOutcome[Any]], events: asyncio.Queue[Event | None]) -> None:
         self._task = task
         self._events = events
         self._reason: str | None = None
@@ -148,11 +148,11 @@ class RunningRequest:
             yield event
         self._events.put_nowait(None)
 
-    async def outcome(self) -> HookOutcome[Any]:
+    async def outcome(self) -> ExportOutcome[Any]:
         """Waits for the outcome. After `cancel` it is `cancelled`, unless the plugin had answered."""
         await asyncio.wait([self._task])
         if self._reason is not None and self._task.cancelled():
-            return HookOutcome("cancelled", None, ResultProblem("cancelled", self._reason))
+            return ExportOutcome("cancelled", None, ResultProblem("cancelled", self._reason))
         return self._task.result()
 
     def cancel(self, reason: str) -> None:

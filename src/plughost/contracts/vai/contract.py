@@ -19,7 +19,7 @@ from plughost.contracts.vai.client import Vai
 from plughost.contracts.vai.errors import IdentityMismatch, InvalidFrame
 from plughost.contracts.vai.manifest import ASSETS, Export, PermissionsSection, VaiManifest
 from plughost.contracts.vai.messages import OPS, VaiAbout
-from plughost.contracts.vai.results import HookOutcome
+from plughost.contracts.vai.results import ExportOutcome
 from plughost.contracts.vai.session import VaiSession
 from plughost.engine.policy import LifecyclePolicy
 from plughost.errors import InvalidSpec
@@ -29,7 +29,7 @@ from plughost.spec import PluginSpec
 
 __all__ = [
     "CONTRACT",
-    "HookOutcome",
+    "ExportOutcome",
     "IdentityMismatch",
     "InvalidFrame",
     "Vai",
@@ -125,20 +125,20 @@ class VaiContract:
         return VaiSession(settings.manifest, _host())
 
 
-def spec_of(folder: Path, *, name: str | None = None, told: VaiManifest | None = None) -> PluginSpec:
+def spec_of(folder: Path, *, name: str | None = None, parsed: VaiManifest | None = None) -> PluginSpec:
     """The spec of a process of the package in a folder. A package may have many processes, each with its own
     name.
 
     The process does not get its whole folder: `assets` is visible only if its exports have the permission.
-    `told` is the manifest, if it has been read already.
+    `parsed` is the manifest, if it has been read already.
     """
     folder = Path(real_path(folder))
-    if told is None:
-        told = manifest.read(folder, manifest.in_folder(folder))
+    if parsed is None:
+        parsed = manifest.read(folder, manifest.in_folder(folder))
     return PluginSpec(
         contract=CONTRACT.name,
-        name=name or told.package_id,
-        command=_command(folder, told),
+        name=name or parsed.package_id,
+        command=_command(folder, parsed),
         command_from_manifest=True,
         cwd=str(folder),
         cwd_is_plugin_dir=False,

@@ -104,7 +104,7 @@ class ResultProblem(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class HookOutcome(msgspec.Struct, Generic[T], frozen=True):
+class ExportOutcome(msgspec.Struct, Generic[T], frozen=True):
     """The outcome of a request to an export of any kind: the body of the frame `response`."""
 
     status: Status
@@ -121,9 +121,9 @@ class _HookBody(msgspec.Struct):
 HOOK = "hook.handle"
 _hooks = msgspec.json.Decoder(_HookBody)
 _bodies: dict[str, msgspec.json.Decoder[Any]] = {
-    "tool.invoke": msgspec.json.Decoder(HookOutcome[ToolResult]),
-    "compactor.compact": msgspec.json.Decoder(HookOutcome[CompactorResult]),
-    "harness.run": msgspec.json.Decoder(HookOutcome[HarnessResult]),
+    "tool.invoke": msgspec.json.Decoder(ExportOutcome[ToolResult]),
+    "compactor.compact": msgspec.json.Decoder(ExportOutcome[CompactorResult]),
+    "harness.run": msgspec.json.Decoder(ExportOutcome[HarnessResult]),
 }
 _EXPECTED = {
     "tool.invoke": ", ".join(ToolResult.__struct_fields__),
@@ -138,15 +138,15 @@ def plain(result: Any) -> Any:
     return msgspec.structs.asdict(result) if isinstance(result, ToolResult) else msgspec.to_builtins(result)
 
 
-def outcome(op: str, body: msgspec.Raw) -> HookOutcome[Any]:
+def outcome(op: str, body: msgspec.Raw) -> ExportOutcome[Any]:
     """Decodes the body of the response to `op`. Raises Malformed, which says what was expected, and where."""
     try:
         if op == HOOK:
             hook_body = _hooks.decode(body)
-            return HookOutcome(
+            return ExportOutcome(
                 "succeeded" if hook_body.status == "ack" else hook_body.status, None, hook_body.error
             )
-        outcome_body: HookOutcome[Any] = _bodies[op].decode(body)
+        outcome_body: ExportOutcome[Any] = _bodies[op].decode(body)
         if outcome_body.result is None and outcome_body.status == "succeeded":
             raise ValueError(f"`result` is missing; expected {_EXPECTED[op]}")
     except (ValueError, RecursionError) as error:

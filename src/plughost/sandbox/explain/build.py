@@ -62,12 +62,12 @@ def explain(
     none."""
     source = source or GrantSource()
     confined = sandbox_class(spec, contract)
-    powers = effective(spec, binding)
+    access = effective(spec, binding)
     decided = None if isinstance(confinement, PluginError) else confinement
     held = (
         decided.enforcement
         if decided is not None
-        else _planned_enforcement(confined, powers, spec.limits, machine)
+        else _planned_enforcement(confined, access, spec.limits, machine)
     )
     by = {holding.what: holding.by for holding in held}
     nothing = "nothing: class none" if confined == "none" else "nothing"
@@ -77,10 +77,10 @@ def explain(
             Grant(
                 kind,
                 format_endpoint(item),
-                _power_rule(kind, item, binding, source),
+                _access_rule(kind, item, binding, source),
                 by.get(described, nothing),
             )
-            for kind, item in _items(powers)
+            for kind, item in _items(access)
             for described in [f"{kind} {item}"]
         ),
     ]
@@ -89,17 +89,13 @@ def explain(
         for name, word in LIMITS.items()
         for value in [getattr(spec.limits, name)]
     ]
-    described = {f"{kind} {item}" for kind, item in _items(powers)}
+    described = {f"{kind} {item}" for kind, item in _items(access)}
     described |= {f"{LIMITS[limit.name]} {limit.value}" for limit in limits}
     return Explanation(
         plugin=spec.name,
         contract=contract.name,
         sandbox=confined,
-        chosen_by="--sandbox"
-        if source.sandbox
-        else source.file
-        if spec.sandbox
-        else "the contract's default",
+        chosen_by=_class_rule(spec, source),
         problem=confinement.report() if isinstance(confinement, PluginError) else None,
         asked=AskedAccess(
             None if binding.asked is None else tuple(map(str, binding.asked)),
@@ -109,7 +105,7 @@ def explain(
             tuple(map(str, binding.asked_by_call)),
         ),
         granted=tuple(granted),
-        missing=(*_missing_capabilities(spec, contract, binding), *_missing_powers(spec, binding, powers)),
+        missing=(*_missing_capabilities(spec, contract, binding), *_missing_access(spec, binding, access)),
         unused=tuple(_unused(spec, contract, binding)),
         bound=None if decided is None or confined == "none" else _bound(decided, spec.limits),
         environment=tuple(sorted({*binding.env, *(decided.launch.env if decided is not None else ())})),
@@ -120,8 +116,8 @@ def explain(
     )
 
 
-def _items(powers: Access) -> Iterator[tuple[str, str | Endpoint]]:
-    return ((kind, item) for kind in KINDS for item in getattr(powers, kind))
+def _items(access: Access) -> Iterator[tuple[str, str | Endpoint]]:
+    return ((kind, item) for kind in KINDS for item in getattr(access, kind))
 
 
 def _only(kind: str, item: str | Endpoint) -> Access:
@@ -129,12 +125,12 @@ def _only(kind: str, item: str | Endpoint) -> Access:
 
 
 def _planned_enforcement(
-    confined: str, powers: Access, limits: ResourceLimits, machine: KernelFeatures
+    confined: str, access: Access, limits: ResourceLimits, machine: KernelFeatures
 ) -> tuple[Enforcement, ...]:
     """The enforcement that a capable machine would provide. The user is left out: it is not known without a
     try."""
     rlimits = rlimits_for(confined, limits, machine, None)
-    held = describe_enforcement(confined, powers, limits, rlimits, machine, None, grouped=False)
+    held = describe_enforcement(confined, access, limits, rlimits, machine, None, grouped=False)
     return tuple(holding for holding in held if holding.what != "user")
 
 
@@ -168,10 +164,10 @@ def _granted_by(words: Sequence[str], source: GrantSource) -> str:
     return "--grant" if set(words) <= set(source.grants) else source.file
 
 
-def _power_rule(kind: str, item: str | Endpoint, binding: ResolvedSpec, source: GrantSource) -> str:
+def _access_rule(kind: str, item: str | Endpoint, binding: ResolvedSpec, source: GrantSource) -> str:
     is_asked = binding.declared is not None and intersect(binding.declared, _only(kind, item)) != NONE
     asked = "its manifest asks; " if is_asked else ""
-    words = [word for word, given in binding.given.items() if item in getattr(given.powers, kind)]
+    words = [word for word, given in binding.given.items() if item in getattr(given.access, kind)]
     if words:
         return f"{asked}{_granted_by(words, source)}: {', '.join(words)}"
     if item in getattr(binding.own, kind):
@@ -195,7 +191,7 @@ def _is_within(kind: str, item: str | Endpoint, allowed: Access) -> bool:
 def _class_rule(spec: PluginSpec, source: GrantSource) -> str:
     if source.sandbox:
         return "--sandbox"
-    return "the contract's default" if spec.sandbox is None else source.file
+    return source.file if spec.sandbox else "the contract's default"
 
 
 def _limit_rule(name: str, value: int | None, source: GrantSource) -> str:
@@ -227,11 +223,11 @@ def _words_for(wanted: Capability, binding: ResolvedSpec) -> list[str]:
     return [binding.granting["item"].format(name=wanted.name, path=item) for item in missing]
 
 
-def _missing_powers(spec: PluginSpec, binding: ResolvedSpec, powers: Access) -> Iterator[Missing]:
+def _missing_access(spec: PluginSpec, binding: ResolvedSpec, access: Access) -> Iterator[Missing]:
     for kind, item in _items(binding.declared or NONE):
-        if _is_within(kind, item, powers):
+        if _is_within(kind, item, access):
             continue
-        part = getattr(intersect(_only(kind, item), powers), kind)
+        part = getattr(intersect(_only(kind, item), access), kind)
         granting = grant_hint.grant_hint(kind, item, binding.granting)
         others = spec.grants if granting.key == "grants" else map(format_endpoint, getattr(spec.allow, kind))
         yield Missing(
@@ -258,7 +254,7 @@ def _bound(decided: SandboxPlan, limits: ResourceLimits) -> EnforcedLimit:
     places = sorted(decided.visible_paths, key=lambda place: place.path)
     if decided.confined != "strict":
         network = "no sockets at all"
-    elif decided.powers.connect:
+    elif decided.access.connect:
         network = "its own: a proxy of the host leads to what it may connect to, and nowhere else"
     else:
         network = "its own, and empty"

@@ -23,7 +23,7 @@ class ResolvedGrants(msgspec.Struct, frozen=True):
 
 
 def resolve_grants(
-    powers: Access,
+    access: Access,
     allowed: Access = NONE,
     future_dir: str | None = None,
     resolved: Mapping[str, str] | None = None,
@@ -37,12 +37,12 @@ def resolve_grants(
     were checked.
     """
     known = resolved or {}
-    read = [_resolve(path, known.get(path)) for path in powers.read]
+    read = [_resolve(path, known.get(path)) for path in access.read]
     write = [
         trusted_files.Walk(path, ()) if path == future_dir else _resolve(path, known.get(path))
-        for path in powers.write
+        for path in access.write
     ]
-    for path, walked in zip((*powers.read, *powers.write), (*read, *write), strict=True):
+    for path, walked in zip((*access.read, *access.write), (*read, *write), strict=True):
         _check_within(path, walked.real, (*allowed.read, *allowed.write))
     links = {link: text for walked in (*read, *write) for link, text in walked.links}
     writable = [

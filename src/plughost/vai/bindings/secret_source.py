@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
-from plughost._util.redaction.redactor import NO_SECRET
+from plughost._util.redaction.secret_set import MAX_IGNORED
 from plughost.errors import InvalidSpec
 
 _URI = re.compile(r"secret://([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+)")
@@ -49,10 +49,10 @@ async def reveal_all(source: SecretSource, uris: Mapping[str, str], slots: list[
         raise InvalidSpec(f"the binding fills no secret slot {', '.join(missing)}")
     values = {slot: await source.reveal(uris[slot]) for slot in slots}
     for slot, value in values.items():
-        if len(value) <= NO_SECRET:
+        if len(value) <= MAX_IGNORED:
             raise InvalidSpec(
                 f"the secret {uris[slot]} is too short to be kept secret",
-                hint=f"give it {NO_SECRET + 1} characters or more; what is no secret belongs into config",
+                hint=f"give it {MAX_IGNORED + 1} characters or more; what is no secret belongs into config",
             )
     return values
 

@@ -111,7 +111,7 @@ class Checks:
             return None
         try:
             async with asyncio.timeout(execution.left):
-                redacted = await execution.redactor.json(written, pieces)
+                redacted = await execution.redactor.redact_encoded_json(written, pieces)
         except TimeoutError:
             raise Timeout("looking for secrets in its answer took too long") from None
         if isinstance(execution.invocation.work, ToolRequest):

@@ -76,7 +76,7 @@ class ChildRuns:
         if asked.export is not None:
             binding = bound(self._bindings, guest, asked.export, asked.package_id)
         guest.spend(len(body))
-        task = await guest.run.redactor.everything(asked.task)
+        task = await guest.run.redactor.redact_json_async(asked.task)
         run = _record(guest, asked, named(guest, "run", head.key), task)
         guest.has_runs = True
         try:
@@ -115,7 +115,7 @@ class ChildRuns:
             task.cancel(BY_PARENT)
             await asyncio.wait([task])
             return HttpAnswer(200, msgspec.to_builtins(await self._state.runs.run(run_id)))
-        output = await guest.run.redactor.everything(asked.output)
+        output = await guest.run.redactor.redact_json_async(asked.output)
         if not await self._state.runs.finish(run_id, asked.status, output=output):
             raise HttpProblem(409, "run_is_over", "the run is over already")
         return HttpAnswer(200, msgspec.to_builtins(await self._state.runs.run(run_id)))

@@ -65,7 +65,7 @@ class Compactions:
                 compaction_id=compaction_id,
                 chain_id=chain.chain_id,
                 blocks=blocks,
-                pinned_items=await guest.run.redactor.everything(asked.pinned_items),
+                pinned_items=await guest.run.redactor.redact_json_async(asked.pinned_items),
                 token_estimate=size // BYTES_PER_TOKEN,
                 target=asked.target,
                 policy=asked.policy,
@@ -91,5 +91,5 @@ class Compactions:
             why = outcome.message or outcome.reason
             status = 422 if outcome.status == "failed" else 503  # which says that another try may help
             raise HttpProblem(status, "compaction_failed", f"{outcome.status}: {why}")
-        told = {name: outcome.result[name] for name in ("summary", "diagnostics")}
-        return HttpAnswer(201, {**named_so, **told, "chain_id": outcome.result["derived_chain_id"]})
+        reported = {name: outcome.result[name] for name in ("summary", "diagnostics")}
+        return HttpAnswer(201, {**named_so, **reported, "chain_id": outcome.result["derived_chain_id"]})

@@ -145,8 +145,8 @@ class Gateway:
                 self._refusals.of(guest, head, problem)
                 raise
             except Exception as error:  # ours: the guest learns no more than that
-                told = {"message": f"the gateway failed at {head!r}", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(told)
+                context = {"message": f"the gateway failed at {head!r}", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
                 raise HttpProblem(500, "host_failure", "the gateway could not do that") from error
             finally:
                 guest.leave()

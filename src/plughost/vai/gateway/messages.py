@@ -86,7 +86,7 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 
 def number(query: Mapping[str, str], name: str, usual: int, most: int, least: int = 0) -> int:
     """A number in the query: at most `most`, whatever it says."""
-    told = query.get(name, str(usual))
-    if not _NUMBER.fullmatch(told) or int(told) < least:
+    text = query.get(name, str(usual))
+    if not _NUMBER.fullmatch(text) or int(text) < least:
         raise HttpProblem(400, "invalid_request", f"{name} is a number from {least}")
-    return min(int(told), most)
+    return min(int(text), most)

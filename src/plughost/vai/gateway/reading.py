@@ -52,8 +52,8 @@ class Reading:
         page = await self._state.chains.page(chain_id, after, limit, MOST_BYTES)
         blocks = [{**block.as_json, "number": place} for place, block in page.blocks]
         estimate = await self._state.chains.size(chain_id) // BYTES_PER_TOKEN
-        told = {**msgspec.to_builtins(chain), "token_estimate": estimate}
-        return HttpAnswer(200, {**told, "blocks": blocks, "next": page.following})
+        described = {**msgspec.to_builtins(chain), "token_estimate": estimate}
+        return HttpAnswer(200, {**described, "blocks": blocks, "next": page.following})
 
     async def append(self, guest: Guest, chain_id: str, head: RequestHead, body: bytes) -> HttpAnswer:
         asked = read(body, NewBlocks)
@@ -61,7 +61,9 @@ class Reading:
         if forged := HOSTS_OWN & {block["kind"] for block in asked.blocks}:
             raise HttpProblem(403, "hosts_own", f"{', '.join(forged)} blocks are written by the host")
         guest.spend(len(body))
-        blocks = [Block.from_json(block) for block in await guest.run.redactor.everything(asked.blocks)]
+        blocks = [
+            Block.from_json(block) for block in await guest.run.redactor.redact_json_async(asked.blocks)
+        ]
         once = named(guest, "append", head.key) if head.key else None
         last = await self._state.chains.append(chain_id, blocks, once)
         return HttpAnswer(201, {"chain_id": chain_id, "last": last})

@@ -33,22 +33,22 @@ class Refusals:
         if problem.status not in TOLD or guest.over or guest.refusals >= MOST:
             return
         guest.refusals += 1
-        told = {
+        event = {
             **_refused(head, problem),
             "path": guest.run.redactor.redact(head.path)[:200],
             "message": problem.message,
         }
-        self._records.append(guest.run.event_entry(told))
+        self._records.append(guest.run.event_entry(event))
 
     def after(self, invocation_id: str, head: RequestHead, problem: HttpProblem) -> None:
         """To one that has ended. Its secrets are forgotten by now, so nothing that was sent is told."""
         count = self._ended.get(invocation_id, MOST)
         if count < MOST:
             self._ended[invocation_id] = count + 1
-            told = {**_refused(head, problem), "message": problem.message}
+            event = {**_refused(head, problem), "message": problem.message}
             at = time.time()
             self._records.append(
-                EventLogged(invocation_id=invocation_id, number=FIRST_REFUSAL + count, at=at, event=told)
+                EventLogged(invocation_id=invocation_id, number=FIRST_REFUSAL + count, at=at, event=event)
             )
 
     def ended(self, invocation_id: str) -> None:

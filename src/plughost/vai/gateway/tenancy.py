@@ -42,8 +42,8 @@ def named(guest: Guest, kind: str, key: str) -> str:
     """A name for something new; with a key the same one each time in a project, so that it is made once."""
     if not key:
         return f"{kind}_{secrets.token_hex(16)}"
-    told = msgspec.json.encode([guest.scope, kind, key])
-    return f"{kind}_{hashlib.sha256(told).hexdigest()[:32]}"
+    identity = msgspec.json.encode([guest.scope, kind, key])
+    return f"{kind}_{hashlib.sha256(identity).hexdigest()[:32]}"
 
 
 def bound(bindings: Bindings, guest: Guest, export: str, package_id: str | None) -> Binding:

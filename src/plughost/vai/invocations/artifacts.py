@@ -46,7 +46,7 @@ def collect_artifacts(
             continue
         content = _read_artifact(artifact["path"], scratch, left)
         left -= len(content)
-        if redactor.is_in(_text(content)):
+        if redactor.has_secret(_text(content)):
             raise Denied(f"the artifact {truncate(artifact['path'])} holds a secret")
         digest = hashlib.sha256(content).hexdigest()
         if folder is not None:

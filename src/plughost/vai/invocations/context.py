@@ -27,7 +27,7 @@ def context(execution: Execution, scratch: str | None, gateway: TokenIssuer | No
         access = GatewayAccess(
             base_url=BASE_URL, delegation_token=gateway.admit(execution), scopes=list(scopes)
         )
-        execution.redactor.learn_shape(SHAPE)
+        execution.redactor.add_pattern(SHAPE)
     return RequestContext(
         invocation_id=execution.id,
         trace_id=execution.trace_id,

@@ -44,7 +44,7 @@ def process_spec(
     if granted.scopes and gateway_socket is not None:
         endpoints.append(Endpoint(GATEWAY_HOST, 80, socket=gateway_socket))
     return msgspec.structs.replace(
-        spec_of(Path(package.folder), name=name, told=package.manifest),
+        spec_of(Path(package.folder), name=name, parsed=package.manifest),
         sandbox=sandbox,
         allow=Access(connect=tuple(endpoints)),
         env={} if package.check is None else NO_BYTECODE,

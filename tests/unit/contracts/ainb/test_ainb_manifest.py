@@ -14,7 +14,7 @@ import plughost
 from plughost import config
 from plughost._util.located.document import LocatedProblem
 from plughost.contracts.ainb import manifest as manifests
-from plughost.contracts.ainb.contract import CONTRACT, log_folders
+from plughost.contracts.ainb.contract import CONTRACT
 from plughost.contracts.ainb.manifest import (
     AinbAbout,
     AinbManifest,
@@ -24,7 +24,6 @@ from plughost.contracts.ainb.manifest import (
     Subscribes,
 )
 from plughost.permissions import parse
-from plughost.services.file_and_network import default_roots
 from tests.support.ainb import folder, spec
 
 GOOD = '[plugin]\nname = "puppet"\nversion = "1.2.3"\nabi_version = 2\n'
@@ -218,7 +217,6 @@ async def test_the_operator_is_told_what_is_not_enforced(host, tmp_path):
 def test_a_granted_log_folder_that_its_process_cannot_open_in_a_sandbox_is_linted(tmp_path, monkeypatch):
     """Existing plugins open log files themselves; in a sandbox only the host opens them, unless it is allowed."""
     monkeypatch.delenv("AINB_HOME", raising=False)
-    assert log_folders() == default_roots()
     told = spec(folder(tmp_path, capabilities={"read_claude_logs": True, "event_bus": True}))
 
     def lints(**changes):

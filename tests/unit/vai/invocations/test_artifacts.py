@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from plughost._util.redaction import redactor
 from plughost._util.redaction.redactor import Redactor
+from plughost._util.redaction.sliced import SlicedRedactor
 from plughost.errors import Denied
 from plughost.vai.invocations import artifacts
 from plughost.vai.invocations.artifacts import collect_artifacts
@@ -113,16 +113,16 @@ def test_a_secret_is_found_wherever_it_is_in_a_file(scratch: Path, before: int, 
 def test_a_large_file_is_searched_in_slices(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In one go, its text would hold every other thread, the event loop's too."""
     sizes: list[int] = []
-    feed = redactor.SlicedRedactor.feed
+    feed = SlicedRedactor.feed
 
-    def noted(slices: redactor.SlicedRedactor, said: str, *, final: bool = False) -> str:
+    def noted(slices: SlicedRedactor, said: str, *, final: bool = False) -> str:
         sizes.append(len(said))
         shown = feed(slices, said, final=final)
         sizes.append(len(shown))
         return shown
 
-    monkeypatch.setattr(redactor.SlicedRedactor, "feed", noted)
-    monkeypatch.setattr(Redactor, "whole", None)
+    monkeypatch.setattr(SlicedRedactor, "feed", noted)
+    monkeypatch.setattr(Redactor, "redact_unbounded", None)
     (scratch / "large").write_bytes(b"\xff" * (1 << 20))
     hidden = Redactor()
     assert collect_artifacts([{"path": "large"}], str(scratch), None, hidden)[0]["bytes"] == 1 << 20

@@ -7,7 +7,8 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import OctKey, OKPKey
 
-from plughost._util.redaction.redactor import HIDDEN, Redactor
+from plughost._util.redaction.redactor import Redactor
+from plughost._util.redaction.secret_set import HIDDEN
 from plughost.errors import Denied
 from plughost.vai.invocations.tokens import AUDIENCE, ISSUER, PREFIX, SHAPE, Delegation, SigningIssuer
 
@@ -117,7 +118,7 @@ def test_others_can_read_what_a_token_says() -> None:
 @pytest.mark.clause("VAI-90")
 def test_every_token_is_hidden_by_its_shape() -> None:
     hidden = Redactor()
-    hidden.learn_shape(SHAPE)
+    hidden.add_pattern(SHAPE)
     token = SigningIssuer(Time()).mint(delegation())
     assert hidden.redact(f"Bearer {token}, sent") == f"Bearer {HIDDEN}, sent"
     assert hidden.redact(base64.b64encode(token.encode()).decode().rstrip("=")) == HIDDEN

@@ -15,9 +15,8 @@ from plughost._util.text import escape_controls
 from plughost.vai.packages.archive.limits import MAX_DOCUMENT_BYTES
 from plughost.vai.packages.errors import Altered, PackageRefused, Untrusted
 from plughost.vai.packages.release import Release
-from plughost.vai.packages.trust import publishers as trusted
 from plughost.vai.packages.trust.keys import PublicKey, exact_base64, public_of, require
-from plughost.vai.packages.trust.publishers import TrustedPublishers
+from plughost.vai.packages.trust.publishers import TrustedPublishers, default_file
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -48,7 +47,7 @@ class SignatureVerdict(msgspec.Struct, frozen=True):
             return None
         if self.posture == "altered":
             return Altered(self.why, plugin=str(release))
-        hint = f"trust a key of {self.publisher} in {trusted.default_file()}, or with --trust FILE"
+        hint = f"trust a key of {self.publisher} in {default_file()}, or with --trust FILE"
         if self.posture == "invalid":
             hint = f"get the package and its signature from {self.publisher} again"
         return Untrusted(self.why, plugin=str(release), hint=hint)

@@ -23,7 +23,7 @@ NETWORK, SPAWN = "network", "spawn_subprocess"
 
 
 def without_private(
-    held: Iterable[Capability], word: OperatorAccess, spec: PluginSpec
+    held: Iterable[Capability], operator: OperatorAccess, spec: PluginSpec
 ) -> tuple[frozenset[Capability], tuple[str, ...]]:
     """Removes what only the operator can grant. Returns the remaining capabilities, and a lint for each
     removed item."""
@@ -36,7 +36,7 @@ def without_private(
             continue
         remaining = []
         for item in each.scope:
-            why = _denial_reason(each.name, item, word, named, spec)
+            why = _denial_reason(each.name, item, operator, named, spec)
             if why is None:
                 remaining.append(item)
             else:
@@ -73,7 +73,7 @@ def programs(held: Iterable[Capability], spec: PluginSpec) -> Programs:
 
 
 def _denial_reason(
-    name: str, item: str, word: OperatorAccess, named: frozenset[tuple[str, str]], spec: PluginSpec
+    name: str, item: str, operator: OperatorAccess, named: frozenset[tuple[str, str]], spec: PluginSpec
 ) -> str | None:
     """The reason why the manifest alone cannot grant `item`; None when it can."""
     if (name, item) in named:
@@ -83,7 +83,7 @@ def _denial_reason(
             host = canonical_host(item)
         except ValueError:
             return None  # not a host name, so it grants nothing
-        private = is_private_host(host) and not word.reaches(host, 0)
+        private = is_private_host(host) and not operator.reaches(host, 0)
         return "it is a private address" if private else None
     path = _find_program(item)
     if path is None or path in spec.allow.execute:
@@ -106,13 +106,13 @@ def _find_program(item: str) -> str | None:
 
 def _operator_items(spec: PluginSpec) -> frozenset[tuple[str, str]]:
     """The (capability, item) pairs that the operator grants explicitly."""
-    pairs = (word.partition("=") for word in spec.grants)
+    pairs = (grant.partition("=") for grant in spec.grants)
     return frozenset((name, item) for name, _, item in pairs if item)
 
 
 def _lint(name: str, item: str, why: str, spec: PluginSpec) -> str:
-    words = ", ".join(f'"{escape_controls(word)}"' for word in (*spec.grants, f"{name}={item}"))
+    grants = ", ".join(f'"{escape_controls(grant)}"' for grant in (*spec.grants, f"{name}={item}"))
     return (
         f"{name} {escape_controls(item)!r} is not granted by its manifest's word: {why}. To allow it, set "
-        f"grants = [{words}] in your own plughost.toml"
+        f"grants = [{grants}] in your own plughost.toml"
     )

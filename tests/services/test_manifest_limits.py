@@ -11,7 +11,7 @@ import pytest
 
 import plughost
 from plughost.permissions import parse
-from plughost.services.file_and_network import NetworkService
+from plughost.services.network.service import NetworkService
 from tests.support import ROOT, web
 from tests.support.ainb import ask, folder, spec
 from tests.support.confinable import PATH, needs, open_folder

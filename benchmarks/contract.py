@@ -69,16 +69,16 @@ class HeaderedContract:
     name = "headered"
     options: type[msgspec.Struct] = NoOptions
     default_grants: tuple[str, ...] = ()
-    reverse: Mapping[str, HostMethod] = {}
+    host_methods: Mapping[str, HostMethod] = {}
     sandbox = "none"
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return None
 
-    def bind(self, spec: PluginSpec) -> ResolvedSpec:
+    def resolve(self, spec: PluginSpec) -> ResolvedSpec:
         return ResolvedSpec(LifecyclePolicy(max_in_flight=256), from_host("PATH"))
 
-    def session(self, spec: PluginSpec, binding: ResolvedSpec) -> HeaderedSession:
+    def session(self, spec: PluginSpec, resolved: ResolvedSpec) -> HeaderedSession:
         return HeaderedSession()
 
 
@@ -86,6 +86,6 @@ def headered_plugin(host: Host, name: str, command: tuple[str, ...]) -> Plugin:
     """A plugin of this contract. The host does not know it: who asks for it stops it."""
     contract = HeaderedContract()
     spec = PluginSpec(contract=contract.name, name=name, command=command)
-    binding = contract.bind(spec)
-    how = unconfined(Launch(command, binding.env), binding.own)
-    return Plugin(host, spec, contract, binding, how)
+    resolved = contract.resolve(spec)
+    how = unconfined(Launch(command, resolved.env), resolved.permissions.own)
+    return Plugin(host, spec, contract, resolved, how)

@@ -221,7 +221,7 @@ def _read_plugin(
     )
     if not any(problem.field.startswith(f"plugins.{name}") for problem in document.problems):
         try:
-            check_runnable(spec, get_contract(kind).bind(spec))
+            check_runnable(spec, get_contract(kind).resolve(spec))
         except InvalidSpec as error:
             document.problem(field, error.message)
     return spec

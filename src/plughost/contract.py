@@ -8,7 +8,15 @@ TYPE_CHECKING = False  # importing typing would take longer than all of this
 if TYPE_CHECKING:
     from plughost.conformance.axis import Axis, require
     from plughost.conformance.plugin_under_test import PluginUnderTest
-    from plughost.contracts.base import Contract, DataFolder, GrantEffect, HostMethod, ResolvedSpec
+    from plughost.contracts.base import (
+        Contract,
+        DataFolder,
+        GrantEffect,
+        HostMethod,
+        Permissions,
+        ResolvedSpec,
+        SandboxNeeds,
+    )
     from plughost.contracts.jsonrpc import JsonRpc
     from plughost.contracts.registry import contract_names, get_contract
     from plughost.contracts.resolve import check_runnable, folder_of, from_host, read_options
@@ -18,6 +26,8 @@ if TYPE_CHECKING:
         author_may_set_up_to,
         author_may_strengthen,
     )
+    from plughost.engine.io.channel import Channel
+    from plughost.engine.link import Link, LinkCallbacks, OpenLink
     from plughost.engine.policy import HealthPolicy, LifecyclePolicy, ShutdownPolicy
     from plughost.engine.session import BaseSession, Incoming, Session
     from plughost.errors import CallFailed, Denied, HandshakeFailed, InvalidSpec, Malformed, PluginError
@@ -30,6 +40,7 @@ if TYPE_CHECKING:
         NOTHING,
         Notification,
         Progress,
+        Reply,
         Request,
         Response,
         Unusable,
@@ -49,6 +60,7 @@ else:
             "BaseSession": "plughost.engine.session",
             "CallFailed": "plughost.errors",
             "Capability": "plughost.permissions.capability",
+            "Channel": "plughost.engine.io.channel",
             "ContentLength": "plughost.wire.framing",
             "Contract": "plughost.contracts.base",
             "DataFolder": "plughost.contracts.base",
@@ -65,16 +77,22 @@ else:
             "JsonRpc": "plughost.contracts.jsonrpc",
             "LifecyclePolicy": "plughost.engine.policy",
             "Lines": "plughost.wire.framing",
+            "Link": "plughost.engine.link",
+            "LinkCallbacks": "plughost.engine.link",
             "Malformed": "plughost.errors",
             "NOTHING": "plughost.wire.messages",
             "Notification": "plughost.wire.messages",
+            "OpenLink": "plughost.engine.link",
+            "Permissions": "plughost.contracts.base",
             "PluginError": "plughost.errors",
             "PluginSpec": "plughost.spec",
             "PluginUnderTest": "plughost.conformance.plugin_under_test",
             "Progress": "plughost.wire.messages",
+            "Reply": "plughost.wire.messages",
             "Request": "plughost.wire.messages",
             "ResolvedSpec": "plughost.contracts.base",
             "Response": "plughost.wire.messages",
+            "SandboxNeeds": "plughost.contracts.base",
             "Session": "plughost.engine.session",
             "ShutdownPolicy": "plughost.engine.policy",
             "Unusable": "plughost.wire.messages",
@@ -101,6 +119,7 @@ __all__ = [
     "BaseSession",
     "CallFailed",
     "Capability",
+    "Channel",
     "ContentLength",
     "Contract",
     "DataFolder",
@@ -117,15 +136,21 @@ __all__ = [
     "JsonRpc",
     "LifecyclePolicy",
     "Lines",
+    "Link",
+    "LinkCallbacks",
     "Malformed",
     "Notification",
+    "OpenLink",
+    "Permissions",
     "PluginError",
     "PluginSpec",
     "PluginUnderTest",
     "Progress",
+    "Reply",
     "Request",
     "ResolvedSpec",
     "Response",
+    "SandboxNeeds",
     "Session",
     "ShutdownPolicy",
     "Unusable",

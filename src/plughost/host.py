@@ -132,11 +132,11 @@ class Host:
         self._names_being_added.add(spec.name)
         try:
             with as_launch_failure("cannot prepare it", spec.name):
-                binding = await resolve_in_thread(contract, spec)
-            check_runnable(spec, binding)
+                resolved = await resolve_in_thread(contract, spec)
+            check_runnable(spec, resolved)
             self._check_open(spec.name)
             try:
-                confinement = await self._sandboxes.confine(spec, binding)
+                confinement = await self._sandboxes.confine(spec, resolved)
             except LaunchFailed as error:
                 if not keep or not _is_temporary(error):
                     raise
@@ -146,9 +146,9 @@ class Host:
         if self._closed:  # meanwhile
             await self._sandboxes.release(spec.name)
         self._check_open(spec.name)
-        plugin = Plugin(self, spec, contract, binding, confinement, failure)
-        if binding.log_level is not None and hasattr(self.service("logs"), "set_threshold"):
-            self.service("logs").set_threshold(spec.name, binding.log_level)
+        plugin = Plugin(self, spec, contract, resolved, confinement, failure)
+        if resolved.log_level is not None and hasattr(self.service("logs"), "set_threshold"):
+            self.service("logs").set_threshold(spec.name, resolved.log_level)
         self._plugins[spec.name] = plugin
         if start and plugin.eager:
             try:
@@ -179,7 +179,7 @@ class Host:
         if plugin is not None and connected is not None:
             from plughost.sandbox.denials.connections import grant_for
 
-            connected(plugin, connection, grant_for(connection, plugin._binding.granting))
+            connected(plugin, connection, grant_for(connection, plugin._resolved.permissions.granting))
 
     async def _close_services(self) -> None:
         """Close each service once, even if another fails to close; a replacement before the one it

@@ -47,7 +47,7 @@ class Plugin:
         host: Host,
         spec: PluginSpec,
         contract: Contract,
-        binding: ResolvedSpec,
+        resolved: ResolvedSpec,
         confinement: SandboxPlan | None,
         failure: PluginError | None = None,
     ) -> None:
@@ -58,8 +58,8 @@ class Plugin:
         self.contract = contract.name
         self._host = host
         self._contract = contract
-        self._set_spec(spec, binding, confinement, failure)
-        self._one_shot = binding.policy.one_shot
+        self._set_spec(spec, resolved, confinement, failure)
+        self._one_shot = resolved.policy.one_shot
         self._generation = 1
         self._current: Instance | None = None
         self._instances: set[Instance] = set()
@@ -96,22 +96,22 @@ class Plugin:
     def folder(self) -> str | None:
         """The plugin's own folder, which tells it from another plugin of the same name; None if it has
         none."""
-        return self._binding.folder
+        return self._resolved.folder
 
     @property
     def eager(self) -> bool:
         """Whether it starts as soon as it is added, not with its first call."""
-        return self._binding.policy.eager
+        return self._resolved.policy.eager
 
     @property
     def capabilities(self) -> frozenset[Capability]:
         """The capabilities granted to this plugin: declared by its manifest and granted by the operator."""
-        return self._binding.capabilities
+        return self._resolved.permissions.capabilities
 
     @property
     def operator_access(self) -> OperatorAccess:
         """Access that the operator granted by name: private addresses and files need such a grant."""
-        return self._binding.operator
+        return self._resolved.permissions.operator
 
     @property
     def sandbox(self) -> str:
@@ -140,17 +140,17 @@ class Plugin:
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics that each of its processes is subscribed to from the start."""
-        return self._binding.topics
+        return self._resolved.topics
 
     @property
     def provides(self) -> Mapping[str, tuple[str, ...]]:
         """What it exports for other plugins and the program, such as actions, by kind."""
-        return self._binding.provides
+        return self._resolved.provides
 
     @property
     def settings(self) -> Any:
         """The contract's own settings of this plugin, for the contract's typed client."""
-        return self._binding.settings
+        return self._resolved.settings
 
     def log(self, what: str) -> None:
         """Add a line of the host to the plugin's log."""
@@ -276,7 +276,7 @@ class Plugin:
     async def _reload(self) -> None:
         if self._stopped:
             raise Stopped("the host has stopped it", plugin=self.name)
-        old, before = self._current, (self.spec, self._binding, self._confinement, self._prepare_failure)
+        old, before = self._current, (self.spec, self._resolved, self._confinement, self._prepare_failure)
         undo = self._host._sandboxes.checkpoint(self.name)
         await self._reload_spec()
         self._generation += 1
@@ -303,40 +303,40 @@ class Plugin:
         """Read the manifest again and prepare the sandbox anew: a new manifest comes with a new program."""
         spec = self.spec
         with as_launch_failure("cannot prepare it", self.name):
-            binding = await resolve_in_thread(self._contract, spec)
+            resolved = await resolve_in_thread(self._contract, spec)
         if self._stopped:  # meanwhile
             raise Stopped("the host has stopped it", plugin=self.name)
-        follows = spec.command_from_manifest and tuple(spec.command) == self._binding.manifest_command
-        if follows and binding.manifest_command is not None:
-            spec = msgspec.structs.replace(spec, command=binding.manifest_command)
-        check_runnable(spec, binding)
-        self._set_spec(spec, binding, await self._host._sandboxes.confine(spec, binding))
+        follows = spec.command_from_manifest and tuple(spec.command) == self._resolved.manifest_command
+        if follows and resolved.manifest_command is not None:
+            spec = msgspec.structs.replace(spec, command=resolved.manifest_command)
+        check_runnable(spec, resolved)
+        self._set_spec(spec, resolved, await self._host._sandboxes.confine(spec, resolved))
 
     async def _prepare(self) -> OpenLink:
         """How the next process is started; prepares the sandbox first if that failed before."""
         async with self._reloading:
             if self._open_link is None:
-                spec, binding = self.spec, self._binding
+                spec, resolved = self.spec, self._resolved
                 try:
-                    confinement = await self._host._sandboxes.confine(spec, binding)
+                    confinement = await self._host._sandboxes.confine(spec, resolved)
                 except PluginError as error:
                     self._prepare_failure = error
                     raise
-                self._set_spec(spec, binding, confinement)
+                self._set_spec(spec, resolved, confinement)
             assert self._open_link is not None
             return self._open_link
 
     def _set_spec(
         self,
         spec: PluginSpec,
-        binding: ResolvedSpec,
+        resolved: ResolvedSpec,
         confinement: SandboxPlan | None,
         failure: PluginError | None = None,
     ) -> None:
         """Use this spec, with its sandbox plan, for the next process."""
         self.spec = spec
-        self._binding = binding
-        self._methods = binding.methods
+        self._resolved = resolved
+        self._methods = resolved.methods
         self._confinement = confinement
         self._prepare_failure = failure
         self._open_link: OpenLink | None = None
@@ -391,17 +391,17 @@ class Plugin:
 
     def inspect(self) -> dict[str, Any]:
         """Its spec, state, lifecycle settings and instances as a dict, for `plughost ps` and scripts."""
-        policy = self._binding.policy
+        policy = self._resolved.policy
         return {
             "name": self.name,
             "contract": self.contract,
             "command": list(self.spec.command),
             "cwd": self.spec.cwd,
-            "env": sorted(self._binding.env),
+            "env": sorted(self._resolved.env),
             "grants": list(self.spec.grants),
             "capabilities": sorted(map(str, self.capabilities)),
             "sandbox": self.sandbox,
-            "lints": [*self._binding.lints, *lints(self.spec, self.sandbox)],
+            "lints": [*self._resolved.lints, *lints(self.spec, self.sandbox)],
             "state": self.state,
             "failure": None if (failure := self.failure) is None else failure.report(),
             "generation": self._generation,
@@ -444,16 +444,16 @@ class Plugin:
         host = self._host
         offered = frozenset(
             method
-            for method, reverse in self._contract.reverse.items()
-            if host.service(reverse.service.partition(".")[0]) is not None
+            for method, host_method in self._contract.host_methods.items()
+            if host.service(host_method.service.partition(".")[0]) is not None
         )
-        binding = msgspec.structs.replace(self._binding, offered=offered)
-        session = self._contract.session(self.spec, binding)
+        resolved = msgspec.structs.replace(self._resolved, offered=offered)
+        session = self._contract.session(self.spec, resolved)
         instance = Instance(
             self.name,
             self._generation,
             self._open_link,
-            self._binding.policy.capped(host._max_grace),
+            self._resolved.policy.capped(host._max_grace),
             session,
             clock=host._clock,
             events=host._events,

@@ -66,7 +66,7 @@ class HostCallDispatcher:
         if plugin._metered_tree is not None:
             plugin._host._sandboxes.meter.started(plugin._metered_tree)
         for name in {
-            host_method.service.partition(".")[0] for host_method in plugin._contract.reverse.values()
+            host_method.service.partition(".")[0] for host_method in plugin._contract.host_methods.values()
         }:
             on_join = getattr(plugin._host.service(name), "joined", None)
             if on_join is not None:
@@ -79,7 +79,7 @@ class HostCallDispatcher:
         plugin = self._plugin()
         if plugin is None:
             raise Stopped("the host has ended")
-        host_method = plugin._contract.reverse.get(method)
+        host_method = plugin._contract.host_methods.get(method)
         if host_method is None or host_method.notification:
             raise UnknownMethod(f"method not found: {method[:200]}")
         try:
@@ -92,7 +92,7 @@ class HostCallDispatcher:
 
     def on_notification(self, caller: Caller, notification: Notification) -> bool:
         plugin = self._plugin()
-        host_method = None if plugin is None else plugin._contract.reverse.get(notification.method)
+        host_method = None if plugin is None else plugin._contract.host_methods.get(notification.method)
         if plugin is None or host_method is None or not host_method.notification:
             return False
         try:
@@ -122,7 +122,7 @@ class HostCallDispatcher:
         denied = None if plugin is None else getattr(plugin._host.service("logs"), "denied", None)
         if plugin is None or denied is None:
             return
-        granting = plugin._binding.granting
+        granting = plugin._resolved.permissions.granting
 
         def log_denial(denial: Denial | None) -> None:
             from plughost.sandbox.denials.classify import format_denial

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from plughost.cli.ui.explanation import show
-from plughost.contracts.base import HostMethod, ResolvedSpec
+from plughost.contracts.base import HostMethod, Permissions, ResolvedSpec
 from plughost.engine.launcher.launch import Launch
 from plughost.engine.policy import LifecyclePolicy
 from plughost.errors import SandboxUnavailable
@@ -41,7 +41,7 @@ CONTRACT = SimpleNamespace(
     name="made-up",
     sandbox="none",
     default_grants=("declared",),
-    reverse={"host/fetch": HostMethod("network.fetch", "network"), "host/log": HostMethod("logs.log")},
+    host_methods={"host/fetch": HostMethod("network.fetch", "network"), "host/log": HostMethod("logs.log")},
 )
 MISSING = SandboxUnavailable("bubblewrap is not installed", hint="apt install bubblewrap")
 
@@ -50,16 +50,10 @@ def explained(
     *, here=MACHINE, source=None, problem=None, asked=None, held=(), declared=None, own=None, **said
 ):
     spec = PluginSpec(contract="made-up", name="p", command=["/bin/p"], **said)
-    binding = ResolvedSpec(
-        LifecyclePolicy(),
-        {},
-        capabilities=frozenset(held),
-        asked=asked,
-        declared=declared,
-        own=own or Access(),
-    )
+    permissions = Permissions(frozenset(held), asked=asked, declared=declared, own=own or Access())
+    resolved = ResolvedSpec(LifecyclePolicy(), {}, permissions)
     decided = problem or unconfined(Launch(("/bin/p",), {}), Access())
-    return explain(spec, CONTRACT, binding, decided, here, source)
+    return explain(spec, CONTRACT, resolved, decided, here, source)
 
 
 def rules(found):

@@ -216,8 +216,8 @@ def test_an_authors_setting_raises_no_bound_and_reaches_nothing_outside(folder, 
         assert spec.command_from_manifest
         assert Path(spec.cwd).is_relative_to(folder)
         assert spec.sandbox != "none" or get_contract(its).sandbox == "none"
-        given = msgspec.structs.asdict(get_contract(its).bind(spec).policy)
-        for bound, most in msgspec.structs.asdict(get_contract(its).bind(usual).policy).items():
+        given = msgspec.structs.asdict(get_contract(its).resolve(spec).policy)
+        for bound, most in msgspec.structs.asdict(get_contract(its).resolve(usual).policy).items():
             if isinstance(most, int | float) and bound != "max_in_flight":
                 assert given[bound] <= most, bound
     assert accepted or field.encode_name == "cwd"
@@ -275,7 +275,7 @@ def test_an_operators_zero_still_means_the_default_of_a_rune_plugin(tmp_path):
     file = tmp_path / config.FILE
     file.write_text('[plugins.p]\ncontract = "rune"\ncommand = ["python3", "p.py"]\ntimeout = -1.0\n')
     spec = config.load(file)["p"]
-    assert get_contract("rune").bind(spec).policy.call_timeout == 5.0
+    assert get_contract("rune").resolve(spec).policy.call_timeout == 5.0
 
 
 @pytest.mark.parametrize("folder", ["ainb", "kaged", "vai"], indirect=True)
@@ -335,7 +335,7 @@ async def test_a_file_does_not_take_the_identity_of_another_plugin(tmp_path, mon
     (tmp_path / "dl").mkdir()
     (tmp_path / "dl-notes").rename(tmp_path / "dl/notes")
     spec = config.load_folder(tmp_path / "dl/notes")
-    data = get_contract("ainb").bind(spec).data
+    data = get_contract("ainb").resolve(spec).data
     assert data is not None
     assert data.owner == str(tmp_path / "dl/notes")
 

@@ -180,7 +180,7 @@ MUTANTS = [
     # What is asked of kaged plugins
     Mutant("kaged-plugins-are-tried-unconfined", "conformance/kaged/capabilities.py", "sandbox=CLASS", 'sandbox="none"', KAGED_AXES),
     Mutant("kaged-denials-are-overlooked", "conformance/kaged/capabilities.py", 'strays = line.source == "denied" and', "strays = False and", KAGED_AXES),
-    Mutant("kaged-storage-is-never-refused", "conformance/kaged/capabilities.py", "REVERSE[method].capability in capabilities:", "False:", KAGED_AXES),
+    Mutant("kaged-storage-is-never-refused", "conformance/kaged/capabilities.py", "HOST_METHODS[method].capability in capabilities:", "False:", KAGED_AXES),
     Mutant("kaged-plugins-may-flood", "conformance/kaged/limits.py", "sent <= MAX_NOTIFY_RATE * (1 + took)", "True", KAGED_AXES),
     Mutant("kaged-initialized-may-be-answered", "conformance/kaged/protocol.py", 'not host.unsolicited(), "it answered the notification', 'True, "it answered the notification', KAGED_AXES),
     # Storage

@@ -23,6 +23,7 @@ from plughost.contract import (
     Incoming,
     LifecyclePolicy,
     Notification,
+    Permissions,
     PluginSpec,
     Request,
     ResolvedSpec,
@@ -124,7 +125,7 @@ class ParleyContract:
     options: type[msgspec.Struct] = Options
     default_grants: tuple[str, ...] = ()
     sandbox = "none"
-    reverse: Mapping[str, HostMethod] = {
+    host_methods: Mapping[str, HostMethod] = {
         "host/add": HostMethod("add", None, AddParams),
         "host/secret": HostMethod("secret", "secrets"),
         "host/slow": HostMethod("slow"),
@@ -138,7 +139,7 @@ class ParleyContract:
         told = msgspec.json.decode(manifest.read_bytes())
         return PluginSpec(contract="parley", name=told["name"], command=told["command"], cwd=str(folder))
 
-    def bind(self, spec: PluginSpec) -> ResolvedSpec:
+    def resolve(self, spec: PluginSpec) -> ResolvedSpec:
         options: Options = read_options(Options, spec)
         policy = LifecyclePolicy(
             eager=options.eager,
@@ -153,10 +154,10 @@ class ParleyContract:
             max_waiting=options.max_waiting,
         )
         granted = frozenset(Capability(word) for word in spec.grants)
-        return ResolvedSpec(policy, dict(spec.env), granted, settings=options)
+        return ResolvedSpec(policy, dict(spec.env), Permissions(granted), settings=options)
 
-    def session(self, spec: PluginSpec, binding: ResolvedSpec) -> Parley:
-        return Parley(binding.settings.greeting)
+    def session(self, spec: PluginSpec, resolved: ResolvedSpec) -> Parley:
+        return Parley(resolved.settings.greeting)
 
 
 CONTRACT = ParleyContract()

@@ -197,9 +197,9 @@ def test_a_folder_that_becomes_a_symlink_to_another_does_not_pass_for_it():
         spec = config.load_folder(first)
         first.rename(first.with_name("kept"))
         first.symlink_to(second)
-        binding = get_contract("ainb").bind(spec)
-        assert binding.data is not None
-        assert (binding.folder, binding.data.owner) == (str(first), str(first))
+        resolved = get_contract("ainb").resolve(spec)
+        assert resolved.sandbox.data is not None
+        assert (resolved.folder, resolved.sandbox.data.owner) == (str(first), str(first))
 
 
 class Owning:

@@ -110,7 +110,7 @@ def test_where_nothing_of_its_folder_is_inside_it_starts_in_its_scratch_folder(b
     told = explain(
         msgspec.structs.replace(spec, sandbox=class_),
         get_contract("mcptest"),
-        get_contract("mcptest").bind(spec),
+        get_contract("mcptest").resolve(spec),
         found,
         kernel_features(),
     )

@@ -91,16 +91,16 @@ def decided(
 ) -> SandboxPlan:
     needs(class_)
     spec = msgspec.structs.replace(spec_of(package), options=options, command_from_manifest=told)
-    binding = get_contract("vai").bind(spec)
+    resolved = get_contract("vai").resolve(spec)
     return prepare_sandbox(
         spec,
         ENV,
-        effective(spec, binding),
+        effective(spec, resolved),
         ResourceLimits(),
         class_,
         run_dir,
-        listable=binding.listable,
-        writable_tmp=binding.writable_tmp,
+        listable=resolved.sandbox.listable,
+        writable_tmp=resolved.sandbox.writable_tmp,
     )
 
 

@@ -65,19 +65,19 @@ def swap(path, target):
     path.symlink_to(target)
 
 
-def decide(spec, run_dir, class_="strict", binding=None):
+def decide(spec, run_dir, class_="strict", resolved=None):
     needs(class_)
-    binding = binding or get_contract(spec.contract).bind(spec)
+    resolved = resolved or get_contract(spec.contract).resolve(spec)
     return prepare_sandbox(
         spec,
-        {**ENV, **binding.env},
-        effective(spec, binding),
+        {**ENV, **resolved.env},
+        effective(spec, resolved),
         ResourceLimits(),
         class_,
         run_dir,
-        listable=binding.listable,
-        resolved=binding.resolved,
-        writable_tmp=binding.writable_tmp,
+        listable=resolved.sandbox.listable,
+        resolved=resolved.sandbox.real_paths,
+        writable_tmp=resolved.sandbox.writable_tmp,
     )
 
 
@@ -185,11 +185,11 @@ def test_nor_is_the_folder_of_an_ainb_program_followed_again(folder, private, ru
         program.write_text("#!/bin/sh\nexit 0\n")
         program.chmod(0o755)
     spec = config.load_folder(place)
-    binding = get_contract("ainb").bind(spec)
-    assert str(place) in {shown.path for shown in decide(spec, run_dir, class_, binding).visible_paths}
+    resolved = get_contract("ainb").resolve(spec)
+    assert str(place) in {shown.path for shown in decide(spec, run_dir, class_, resolved).visible_paths}
     swap(place, private)
     with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
-        decide(spec, run_dir, class_, binding)
+        decide(spec, run_dir, class_, resolved)
 
 
 async def test_nor_does_it_take_another_folder_for_it(host, strict, plug, private):
@@ -234,11 +234,11 @@ def test_a_part_of_a_package_that_is_replaced_by_a_symlink(folder, private, run_
     shutil.copytree(LAB, package)
     (package / "data").write_text("")
     spec = spec_of(package)
-    binding = get_contract("vai").bind(spec)
-    decide(spec, run_dir, class_, binding)
+    resolved = get_contract("vai").resolve(spec)
+    decide(spec, run_dir, class_, resolved)
     swap(package if part == "." else package / part, private)
     with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
-        decide(spec, run_dir, class_, binding)
+        decide(spec, run_dir, class_, resolved)
 
 
 @CLASSES
@@ -252,14 +252,16 @@ def test_a_declared_path_that_leads_elsewhere_than_when_it_was_found_public(
         folder, command=["/usr/bin/wc", "-c", str(named)], capabilities=[f"{verb}:{named}"]
     )
     spec = msgspec.structs.replace(config.load_folder(place), grants=["declared"])
-    binding = get_contract("kaged").bind(spec)
-    binding = msgspec.structs.replace(binding, own=msgspec.structs.replace(binding.own, write=()))
-    assert binding.resolved == {str(named): os.path.realpath("/usr/bin/env")}
-    assert run(decide(spec, run_dir, class_, binding).launch).status == 0
+    resolved = get_contract("kaged").resolve(spec)
+    own = msgspec.structs.replace(resolved.permissions.own, write=())
+    permissions = msgspec.structs.replace(resolved.permissions, own=own)
+    resolved = msgspec.structs.replace(resolved, permissions=permissions)
+    assert resolved.sandbox.real_paths == {str(named): os.path.realpath("/usr/bin/env")}
+    assert run(decide(spec, run_dir, class_, resolved).launch).status == 0
     named.unlink()
     named.symlink_to(private / "secret")
     with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
-        decide(spec, run_dir, class_, binding)
+        decide(spec, run_dir, class_, resolved)
 
 
 def test_a_program_that_leads_elsewhere_than_when_it_was_found_public(folder, private, run_dir):

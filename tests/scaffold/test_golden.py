@@ -21,7 +21,7 @@ class Ran:
 
     def __init__(self, folder, data, messages):
         spec = config.load_folder(folder)
-        env = dict(contract_named(spec.contract).bind(spec).env)
+        env = dict(contract_named(spec.contract).resolve(spec).env)
         process = subprocess.run(
             spec.command, cwd=spec.cwd, env=env, input=data, capture_output=True, timeout=PATIENCE
         )

@@ -125,14 +125,14 @@ def test_no_private_program_is_shown_by_a_manifests_word(place, tmp_path):
     named = listing(place)
     told = folder(tmp_path, capabilities={"spawn_subprocess": [*named.values(), "ls"]})
     contract = plughost.contracts.ainb.contract.CONTRACT
-    binding = contract.bind(spec(told))
-    assert binding.own.execute == (shutil.which("ls"),)
-    assert [*map(str, binding.capabilities)] == ["spawn_subprocess[ls]"]
-    lints = [lint for lint in binding.lints if lint.startswith("spawn_subprocess ")]
+    resolved = contract.resolve(spec(told))
+    assert resolved.permissions.own.execute == (shutil.which("ls"),)
+    assert [*map(str, resolved.permissions.capabilities)] == ["spawn_subprocess[ls]"]
+    lints = [lint for lint in resolved.lints if lint.startswith("spawn_subprocess ")]
     assert len(lints) == len(named)
     for item in named.values():
         assert any(f'grants = ["declared", "spawn_subprocess={item}"]' in lint for lint in lints)
-        by_name = contract.bind(spec(told, grants=("declared", f"spawn_subprocess={item}")))
+        by_name = contract.resolve(spec(told, grants=("declared", f"spawn_subprocess={item}")))
         assert os.path.abspath(shutil.which(item)) in by_name.own.execute
 
 

@@ -29,7 +29,7 @@ class Listing(msgspec.Struct):
     limit: int = 1000
 
 
-REVERSE = {
+HOST_METHODS = {
     "storage/get": HostMethod("storage.get", "read", Key),
     "storage/list": HostMethod("storage.list", "read", Listing),
     "storage/set": HostMethod("storage.set", "write", Entry),
@@ -43,7 +43,7 @@ async def ask(plugin: plughost.Plugin, method: str, **params: Any) -> Any:
 
 
 async def test_a_plugin_finds_again_what_it_stored_in_an_earlier_life(host, mark, tmp_path, monkeypatch):
-    monkeypatch.setattr(parley.ParleyContract, "reverse", REVERSE)
+    monkeypatch.setattr(parley.ParleyContract, "host_methods", HOST_METHODS)
     host.provide("storage", Storage(tmp_path))
     spec = plughost.PluginSpec(
         contract="parley",

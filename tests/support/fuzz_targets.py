@@ -139,9 +139,9 @@ def _look(session: AinbSession, incoming: Incoming) -> None:
             assert type(reply["id"]) is type(incoming.id)
             assert ("result" in reply) != ("error" in reply)
     if isinstance(incoming, Request | Notification):
-        reverse = AINB.reverse.get(incoming.method)
+        host_method = AINB.host_methods.get(incoming.method)
         try:
-            msgspec.json.decode(incoming.params or b"{}", type=reverse.params if reverse else dict)
+            msgspec.json.decode(incoming.params or b"{}", type=host_method.params if host_method else dict)
         except (ValueError, RecursionError):  # wrong params
             pass
 

@@ -231,7 +231,7 @@ def without_words(error: Any) -> Any:
 def framing(plugin: PluginSpec) -> Framing:
     """How messages go to and from a plugin."""
     kind = get_contract(plugin.contract)
-    return kind.session(plugin, kind.bind(plugin)).framing()
+    return kind.session(plugin, kind.resolve(plugin)).framing()
 
 
 class HostSide:
@@ -241,7 +241,7 @@ class HostSide:
         self._vectors = vectors
         kind = get_contract(vectors.contract)
         with staged(vectors.contract, spec) as plugin:
-            self._session = kind.session(plugin, kind.bind(plugin))
+            self._session = kind.session(plugin, kind.resolve(plugin))
         self._framing = self._session.framing()
         self._first = self._next = self._session.first_id
         self._open: dict[int, str] = {}
@@ -413,7 +413,7 @@ class PluginSide:
         self._process = subprocess.Popen(
             [shutil.which(program) or program, *arguments],
             cwd=spec.cwd,
-            env=get_contract(spec.contract).bind(spec).env,
+            env=get_contract(spec.contract).resolve(spec).env,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

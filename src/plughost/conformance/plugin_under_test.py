@@ -49,7 +49,7 @@ class PluginUnderTest:
         self.sample = sample
         self.timeout = timeout
         self.contract = get_contract(spec.contract)
-        self.binding: ResolvedSpec = self.contract.bind(spec)
+        self.resolved: ResolvedSpec = self.contract.resolve(spec)
         self.frames: deque[str] = deque(maxlen=KEPT)
         """The latest frames of the current axis."""
 
@@ -59,12 +59,12 @@ class PluginUnderTest:
     ) -> AsyncIterator[RawProcess]:
         """Starts a new raw process of the plugin, or of it with another `spec`, in the sandbox that a host
         would use."""
-        binding = self.binding if spec is None else self.contract.bind(spec)
-        binding = msgspec.structs.replace(binding, env={**binding.env, **(env or {})})
+        resolved = self.resolved if spec is None else self.contract.resolve(spec)
+        resolved = msgspec.structs.replace(resolved, env={**resolved.env, **(env or {})})
         spec = spec or self.spec
-        framing = self.contract.session(spec, binding).framing()
+        framing = self.contract.session(spec, resolved).framing()
         async with (
-            unhosted.confine_unhosted(spec, binding) as start,
+            unhosted.confine_unhosted(spec, resolved) as start,
             RawProcess(start, framing, self.frames, self.timeout) as wire,
         ):
             yield wire

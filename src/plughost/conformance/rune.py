@@ -91,7 +91,7 @@ def has_error_object(response: dict[str, Any]) -> None:
 async def handshake(subject: PluginUnderTest) -> None:
     """Checks the manifest in the handshake."""
     async with subject.wire() as wire:
-        manifest = await do_handshake(wire, subject.binding.settings.protocol, UNKNOWN)
+        manifest = await do_handshake(wire, subject.resolved.settings.protocol, UNKNOWN)
         for member in ("plugin_id", "plugin_version"):
             value = manifest.get(member)
             require(isinstance(value, str) and value.strip(), f"its manifest has no {member}")
@@ -104,7 +104,7 @@ async def handshake(subject: PluginUnderTest) -> None:
 
 async def version(subject: PluginUnderTest) -> None:
     """Checks the protocol version in the handshake, also when the host asks for another."""
-    own = subject.binding.settings.protocol
+    own = subject.resolved.settings.protocol
     async with subject.wire() as wire:
         _speaks(own, own, await do_handshake(wire, own))
     async with subject.wire() as wire:
@@ -126,7 +126,7 @@ def _speaks(own: str, asked: str, manifest: dict[str, Any]) -> None:
 async def requests(subject: PluginUnderTest) -> None:
     """Checks the response to a request, also to one in pieces and with unknown members."""
     async with subject.wire() as wire:
-        manifest = await do_handshake(wire, subject.binding.settings.protocol)
+        manifest = await do_handshake(wire, subject.resolved.settings.protocol)
         asked = request(subject, manifest)
         wire.send(asked)
         response = await wire.message("the response")
@@ -135,7 +135,7 @@ async def requests(subject: PluginUnderTest) -> None:
             require(response["status"] == "ok", f"the sample call was answered with {response.get('error')}")
     async with subject.wire() as wire:
         more: dict[str, Any] = {"context": {}, **UNKNOWN}
-        asked = {**request(subject, await do_handshake(wire, subject.binding.settings.protocol)), **more}
+        asked = {**request(subject, await do_handshake(wire, subject.resolved.settings.protocol)), **more}
         line = msgspec.json.encode(asked) + b"\r\n"
         wire.send_raw(line[:20])
         await wire.silent("before it had the whole request")
@@ -146,7 +146,7 @@ async def requests(subject: PluginUnderTest) -> None:
 async def tools(subject: PluginUnderTest) -> None:
     """Checks the list of exposed tools, and the answer to an unknown tool."""
     async with subject.wire() as wire:
-        manifest = await do_handshake(wire, subject.binding.settings.protocol)
+        manifest = await do_handshake(wire, subject.resolved.settings.protocol)
         exposed = manifest.get("exposed_tools")
         names = _words(exposed)
         require(names and names == exposed, "its exposed_tools is no list of names, or empty")
@@ -166,7 +166,7 @@ async def tools(subject: PluginUnderTest) -> None:
 async def capabilities(subject: PluginUnderTest) -> None:
     """Checks that the declared capabilities are well-formed and granted."""
     async with subject.wire() as wire:
-        manifest = await do_handshake(wire, subject.binding.settings.protocol)
+        manifest = await do_handshake(wire, subject.resolved.settings.protocol)
     declared = manifest.get("capabilities")
     words = _words(declared)
     require(declared is None or words == declared, "its capabilities are no list of words")
@@ -181,7 +181,7 @@ async def errors(subject: PluginUnderTest) -> None:
     """Checks that a malformed request is not answered with ok."""
     for line in (b"this is no JSON", b'{"type":"request","request_id":"plugin_req_', b"[]"):
         async with subject.wire() as wire:
-            await do_handshake(wire, subject.binding.settings.protocol)
+            await do_handshake(wire, subject.resolved.settings.protocol)
             wire.send_body(line)
             wire.end_input()
             for reply in await wire.rest("a response"):
@@ -190,7 +190,7 @@ async def errors(subject: PluginUnderTest) -> None:
 
 async def exits(subject: PluginUnderTest) -> None:
     """Checks exit status and exit time after the response."""
-    grace = subject.binding.policy.grace
+    grace = subject.resolved.policy.grace
     took: list[float] = []
     while len(took) < TRIES and not (took and took[-1] <= grace):
         took.append(await _time_to_exit(subject))
@@ -202,7 +202,7 @@ async def exits(subject: PluginUnderTest) -> None:
 
 async def _time_to_exit(subject: PluginUnderTest) -> float:
     async with subject.wire() as wire:
-        wire.send(request(subject, await do_handshake(wire, subject.binding.settings.protocol)))
+        wire.send(request(subject, await do_handshake(wire, subject.resolved.settings.protocol)))
         response = await wire.message("the response")
         require(response.get("type") == "response", "its second line is no response")
         wire.end_input()

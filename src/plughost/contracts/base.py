@@ -58,13 +58,11 @@ class DataFolder(msgspec.Struct, frozen=True):
     """Whether missing parent folders are created: only below a folder of the host's own."""
 
 
-class ResolvedSpec(msgspec.Struct, frozen=True):
-    """A plugin's spec, checked and completed by its contract. Nothing is started yet."""
+class Permissions(msgspec.Struct, frozen=True):
+    """What a plugin asks for and what it is given: for the dispatcher, the sandbox and `explain`."""
 
-    policy: LifecyclePolicy
-    env: Mapping[str, str]
-    """The complete environment of the process."""
     capabilities: frozenset[Capability] = frozenset()
+    """The capabilities that it has: asked for by its manifest and granted by the operator."""
     operator: OperatorAccess = OperatorAccess()
     """The access that the operator names himself; the other capabilities come from the manifest alone."""
     asked: tuple[Capability, ...] | None = None
@@ -74,12 +72,50 @@ class ResolvedSpec(msgspec.Struct, frozen=True):
     given: Mapping[str, GrantEffect] = {}
     """The effect of each of the operator's grants, by its text, where a grant means more than the capability
     of that name."""
+    declared: Access | None = None
+    """The access that the manifest asks for, an upper bound on the operator's `allow`. None when manifests of
+    this contract cannot declare access: then the operator alone decides."""
+    own: Access = NONE
+    """The access that it has without `allow`: by its grants, and to its own paths such as a data folder."""
+    granting: Mapping[str, str] = {}
+    """Templates for grant hints: how the contract writes a grant to read, write, execute or connect, with
+    {path} and {name}, and of one `item` of a capability's list. Without a template the hint uses plughost's
+    own `allow`."""
+
+
+class SandboxNeeds(msgspec.Struct, frozen=True):
+    """What the sandbox of a plugin must prepare, besides its access."""
+
+    data: DataFolder | None = None
+    listable: tuple[str, ...] = ()
+    """Folders of which only parts are visible, but whose entries may be listed: interpreters need that to
+    find modules."""
+    real_paths: Mapping[str, str] = {}
+    """For the paths in `Permissions.own` that the operator did not name, the real path that was checked. A
+    path that resolves elsewhere when the sandbox is set up was replaced, and is refused."""
+    writable_tmp: bool = True
+    """Whether a sandboxed process gets a private, writable /tmp and /dev/shm."""
+    file_locks: bool = True
+    """Whether a sandboxed process may lock and watch files; other processes with the same file would
+    notice."""
+
+
+class ResolvedSpec(msgspec.Struct, frozen=True):
+    """A plugin's spec, checked and completed by its contract. Nothing is started yet."""
+
+    policy: LifecyclePolicy
+    env: Mapping[str, str]
+    """The complete environment of the process."""
+    permissions: Permissions = Permissions()
+    sandbox: SandboxNeeds = SandboxNeeds()
+    settings: Any = None
+    """The contract's own settings, for its session and its typed client."""
     methods: frozenset[str] | None = None
     """The methods that may be called; None when the contract leaves the check to the plugin."""
-    settings: Any = None
-    """The contract's own settings, for its session."""
     manifest_command: tuple[str, ...] | None = None
     """The command in the manifest; after a reload that finds another command there, that one is run."""
+    folder: str | None = None
+    """The plugin's own folder, which distinguishes it from another plugin of the same name."""
     topics: tuple[str, ...] = ()
     """The topics to which the plugin is subscribed whenever it runs."""
     provides: Mapping[str, tuple[str, ...]] = {}
@@ -88,31 +124,8 @@ class ResolvedSpec(msgspec.Struct, frozen=True):
     """The lowest level of its log messages that are kept; None for the default."""
     lints: tuple[str, ...] = ()
     """Warnings about a spec or manifest that is accepted but should be improved."""
-    declared: Access | None = None
-    """The access that the manifest asks for, an upper bound on the operator's `allow`. None when manifests of
-    this contract cannot declare access: then the operator alone decides."""
-    data: DataFolder | None = None
-    folder: str | None = None
-    """The plugin's own folder, which distinguishes it from another plugin of the same name."""
-    own: Access = NONE
-    """The access that it has without `allow`: by its grants, and to its own paths such as a data folder."""
-    listable: tuple[str, ...] = ()
-    """Folders of which only parts are visible, but whose entries may be listed: interpreters need that to
-    find modules."""
-    resolved: Mapping[str, str] = {}
-    """For the paths in `own` that the operator did not name, the real path that was checked. A path that
-    resolves elsewhere when the sandbox is set up was replaced, and is refused."""
-    writable_tmp: bool = True
-    """Whether a sandboxed process gets a private, writable /tmp and /dev/shm."""
-    file_locks: bool = True
-    """Whether a sandboxed process may lock and watch files; other processes with the same file would
-    notice."""
-    granting: Mapping[str, str] = {}
-    """Templates for grant hints: how the contract writes a grant to read, write, execute or connect, with
-    {path} and {name}, and of one `item` of a capability's list. Without a template the hint uses plughost's
-    own `allow`."""
     offered: frozenset[str] = frozenset()
-    """The methods of the contract's `reverse` table that a service of this host answers; filled in by the
+    """The methods of the contract's `host_methods` that a service of this host answers; filled in by the
     host."""
 
     def __repr__(self) -> str:  # the environment may hold secrets
@@ -126,7 +139,7 @@ class Contract(Protocol):
     name: str
     options: type[msgspec.Struct]
     """The contract's own options in plughost.toml and in PluginSpec.options."""
-    reverse: Mapping[str, HostMethod]
+    host_methods: Mapping[str, HostMethod]
     """The host methods that its plugins may call, by wire method."""
     default_grants: tuple[str, ...]
     """The grants of a plugin for which the operator sets none."""
@@ -137,8 +150,8 @@ class Contract(Protocol):
         """Returns the spec described by the folder's manifest; None when the folder has no manifest of this
         contract."""
 
-    def bind(self, spec: PluginSpec) -> ResolvedSpec:
+    def resolve(self, spec: PluginSpec) -> ResolvedSpec:
         """Checks and resolves the whole spec. Raises InvalidSpec before any process exists."""
 
-    def session(self, spec: PluginSpec, binding: ResolvedSpec) -> Session:
+    def session(self, spec: PluginSpec, resolved: ResolvedSpec) -> Session:
         """Creates the protocol session of one plugin instance."""

@@ -23,13 +23,13 @@ def sandbox_class(spec: PluginSpec, contract: Contract) -> str:
 
 
 async def resolve_in_thread(contract: Contract, spec: PluginSpec) -> ResolvedSpec:
-    """Runs `contract.bind(spec)` in a thread: manifests are untrusted documents, and the disk may be slow.
+    """Runs `contract.resolve(spec)` in a thread: manifests are untrusted documents, and the disk may be slow.
 
     A contract that opens no files sets `binds_without_files = True`, and is called without a thread.
     """
     if getattr(contract, "binds_without_files", False):
-        return contract.bind(spec)
-    return await asyncio.to_thread(contract.bind, spec)
+        return contract.resolve(spec)
+    return await asyncio.to_thread(contract.resolve, spec)
 
 
 def read_options(kind: type[msgspec.Struct], spec: PluginSpec) -> Any:
@@ -53,15 +53,15 @@ def folder_of(spec: PluginSpec) -> Path:
     return Path(os.path.abspath(here) if spec.command_from_manifest else real_path(here))
 
 
-def check_runnable(spec: PluginSpec, binding: ResolvedSpec) -> None:
+def check_runnable(spec: PluginSpec, resolved: ResolvedSpec) -> None:
     """Checks command, cwd and environment as the operating system would: InvalidSpec before any process
     exists."""
-    words = [*spec.command, *binding.env, *binding.env.values(), spec.name, spec.cwd or ""]
+    words = [*spec.command, *resolved.env, *resolved.env.values(), spec.name, spec.cwd or ""]
     if not spec.command or not spec.command[0]:
         raise InvalidSpec("the command is empty", plugin=spec.name)
     if not all(isinstance(word, str) and "\0" not in word for word in words):
         raise InvalidSpec("command, cwd and env must be text without NUL characters", plugin=spec.name)
-    if not all(name and "=" not in name for name in binding.env):
+    if not all(name and "=" not in name for name in resolved.env):
         raise InvalidSpec("a variable's name is empty or has a '=' in it", plugin=spec.name)
 
 

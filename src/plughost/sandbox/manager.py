@@ -66,7 +66,7 @@ class SandboxManager:
         self._closing: set[asyncio.Task[None]] = set()
         self._preparing: set[asyncio.Future[None]] = set()
 
-    async def confine(self, spec: PluginSpec, binding: ResolvedSpec) -> SandboxPlan:
+    async def confine(self, spec: PluginSpec, resolved: ResolvedSpec) -> SandboxPlan:
         """Decide how to run the plugin; LaunchFailed when it cannot be confined as its spec asks.
 
         The class is the spec's or its contract's default: there is no weaker class to fall back to. For a
@@ -74,14 +74,15 @@ class SandboxManager:
         Any other failure is a LaunchFailed, too, and then nothing that was created for the plugin is left.
         """
         with as_launch_failure("cannot prepare it", spec.name):
-            return await self._confine(spec, binding, sandbox_class(spec, get_contract(spec.contract)))
+            return await self._confine(spec, resolved, sandbox_class(spec, get_contract(spec.contract)))
 
-    async def _confine(self, spec: PluginSpec, binding: ResolvedSpec, confined: str) -> SandboxPlan:
-        access = effective(spec, binding)
+    async def _confine(self, spec: PluginSpec, resolved: ResolvedSpec, confined: str) -> SandboxPlan:
+        access = effective(spec, resolved)
+        needs = resolved.sandbox
         if confined == "none":
-            if binding.data is not None and not self._dry_run:
-                data_dir.create_data_dir(binding.data, spec.name, None)
-            return unconfined(Launch(tuple(spec.command), binding.env, spec.cwd), access)
+            if needs.data is not None and not self._dry_run:
+                data_dir.create_data_dir(needs.data, spec.name, None)
+            return unconfined(Launch(tuple(spec.command), resolved.env, spec.cwd), access)
         if confined not in CLASSES:
             raise InvalidSpec(f"unknown sandbox {confined!r}; known: {', '.join(CLASSES)}", plugin=spec.name)
         from plughost.sandbox.prepare import prepare_sandbox
@@ -95,26 +96,24 @@ class SandboxManager:
         try:
             if state.group is None:
                 state.group = host_setup.group(spec)
-            if binding.data is not None and not self._dry_run:
-                data_dir.create_data_dir(
-                    binding.data, spec.name, host_setup.run_dir.plugin_dir(spec.name).user
-                )
+            if needs.data is not None and not self._dry_run:
+                data_dir.create_data_dir(needs.data, spec.name, host_setup.run_dir.plugin_dir(spec.name).user)
             egress = self._egress_for(spec.name, state, endpoints)
             plan = await asyncio.to_thread(
                 prepare_sandbox,
                 spec,
-                binding.env,
+                resolved.env,
                 access,
                 spec.limits,
                 confined,
                 host_setup.run_dir,
                 egress=egress,
                 group=state.group,
-                future_dir=binding.data.path if self._dry_run and binding.data is not None else None,
-                listable=binding.listable,
-                resolved=binding.resolved,
-                writable_tmp=binding.writable_tmp,
-                file_locks=binding.file_locks,
+                future_dir=needs.data.path if self._dry_run and needs.data is not None else None,
+                listable=needs.listable,
+                resolved=needs.real_paths,
+                writable_tmp=needs.writable_tmp,
+                file_locks=needs.file_locks,
             )
             self._check_isolation(spec.name, plan)
         except BaseException:
@@ -292,10 +291,10 @@ class SandboxManager:
             await asyncio.to_thread(self._host_setup.run_dir.close)
 
 
-def effective(spec: PluginSpec, binding: ResolvedSpec) -> Access:
+def effective(spec: PluginSpec, resolved: ResolvedSpec) -> Access:
     """The effective access of a plugin: what its manifest asks for and the operator allows, and what it
     always has."""
-    return union(intersect(binding.declared, spec.allow), binding.own)
+    return union(intersect(resolved.permissions.declared, spec.allow), resolved.permissions.own)
 
 
 class _HostSetup:

@@ -26,14 +26,14 @@ exited."""
 
 
 @asynccontextmanager
-async def confine_unhosted(spec: PluginSpec, binding: ResolvedSpec) -> AsyncIterator[Start]:
+async def confine_unhosted(spec: PluginSpec, resolved: ResolvedSpec) -> AsyncIterator[Start]:
     """A context in which processes of the plugin can be started; LaunchFailed when it cannot be confined as
     its spec, or else its contract, asks."""
     loop = asyncio.get_running_loop()
     clock = best_clock(loop)
     manager = SandboxManager(clock, os.environ.get("PLUGHOST_CGROUP"), lambda plugin, connection: None)
     try:
-        plan = await manager.confine(spec, binding)
+        plan = await manager.confine(spec, resolved)
 
         def start(on_executed: Callable[[LaunchFailed | None], None], on_exit: Callable[[], None]) -> Process:
             process = Process(plan.launch, loop, on_executed, on_exit)

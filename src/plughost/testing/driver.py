@@ -239,7 +239,7 @@ def drive(
     if grants is not None:
         spec = msgspec.structs.replace(spec, grants=tuple(grants))
     kind = get_contract(spec.contract)
-    session = kind.session(spec, kind.bind(spec))
+    session = kind.session(spec, kind.resolve(spec))
     origin = Origin(spec.name, spec.contract, type(session.framing()).__name__)
     driver = Driver(
         plugin,

@@ -56,9 +56,9 @@ async def play_host(
     """Acts as the recorded host: starts a plugin, of a spec or a folder, in the sandbox that a host would
     use. Returns the mismatch; None when the plugin sends what was recorded."""
     spec = target if isinstance(target, PluginSpec) else config.load_folder(Path(target))
-    binding = get_contract(spec.contract).bind(spec)
-    check_runnable(spec, binding)
-    async with confine_unhosted(spec, binding) as start:
+    resolved = get_contract(spec.contract).resolve(spec)
+    check_runnable(spec, resolved)
+    async with confine_unhosted(spec, resolved) as start:
         return await _FakeHost(Player(traffic, "out"), start).play(patience)
 
 

@@ -83,7 +83,7 @@ def test_no_network_stands_alone(tmp_path):
     assert not contradicts(["net:[]", "net:[]", "read:fs:/srv"])
     place = folder(tmp_path)
     with pytest.raises(plughost.InvalidSpec, match="net:"):
-        CONTRACT.bind(spec(place, "net:[]", "net:*"))
+        CONTRACT.resolve(spec(place, "net:[]", "net:*"))
 
 
 WORDS = [
@@ -105,22 +105,27 @@ def test_what_covers_another_gains_nothing_from_it(one, other):
 
 
 def bound(place, *grants, **more):
-    return CONTRACT.bind(spec(place, *grants, **more))
+    return CONTRACT.resolve(spec(place, *grants, **more))
 
 
-def effective(binding, allow=NONE):
-    """What the host makes of a binding: what both sides say, and what is its own."""
-    return HeldCapabilities(access=intersect(binding.declared, allow)) | HeldCapabilities(access=binding.own)
+def effective(resolved, allow=NONE):
+    """What the host makes of a resolved: what both sides say, and what is its own."""
+    return HeldCapabilities(access=intersect(resolved.permissions.declared, allow)) | HeldCapabilities(
+        access=resolved.permissions.own
+    )
 
 
 @pytest.mark.clause("KAGED-11", "KAGED-12")
 def test_a_declaration_alone_gives_nothing_but_its_data_folder(tmp_path):
     place = folder(tmp_path, capabilities=["read:fs:/srv", "net:a.example:443", "kaged:storage:read"])
-    binding = bound(place)
-    assert (binding.capabilities, binding.own) == (frozenset(), Access(write=(f"{tmp_path}/data/puppet",)))
-    assert binding.declared == Access(read=("/srv",), connect=(Endpoint("a.example", 443),))
-    assert effective(binding).access == binding.own
-    assert [lint for lint in binding.lints if "sandbox" not in lint] == [
+    resolved = bound(place)
+    assert (resolved.permissions.capabilities, resolved.permissions.own) == (
+        frozenset(),
+        Access(write=(f"{tmp_path}/data/puppet",)),
+    )
+    assert resolved.permissions.declared == Access(read=("/srv",), connect=(Endpoint("a.example", 443),))
+    assert effective(resolved).access == resolved.permissions.own
+    assert [lint for lint in resolved.lints if "sandbox" not in lint] == [
         f"declared, but not granted: {word}"
         for word in ("read:fs:/srv", "net:a.example:443", "kaged:storage:read")
     ]
@@ -130,12 +135,12 @@ def test_a_declaration_alone_gives_nothing_but_its_data_folder(tmp_path):
 @pytest.mark.clause("KAGED-11")
 def test_what_is_granted_is_held_and_a_grant_may_add_what_a_manifest_forgot(tmp_path):
     place = folder(tmp_path, capabilities=["read:fs:/usr/share", "kaged:storage:read"])
-    binding = bound(place, "declared", "exec:mkdir:/usr/bin/mkdir")
+    resolved = bound(place, "declared", "exec:mkdir:/usr/bin/mkdir")
     data = f"{tmp_path}/data/puppet"
     held = Access(read=("/usr/share",), write=(data,), execute=("/usr/bin/mkdir",))
-    assert effective(binding).access == held
-    assert binding.capabilities == {Capability("kaged:storage:read")}
-    assert [lint for lint in binding.lints if "sandbox" not in lint] == [
+    assert effective(resolved).access == held
+    assert resolved.permissions.capabilities == {Capability("kaged:storage:read")}
+    assert [lint for lint in resolved.lints if "sandbox" not in lint] == [
         "granted, though its manifest does not declare it: exec:mkdir:/usr/bin/mkdir"
     ]
 
@@ -162,15 +167,15 @@ def test_declared_gives_no_private_files_and_nothing_to_write(tmp_path):
         "net:*",
         "net:a.example:443",
     ]
-    binding = bound(folder(tmp_path, capabilities=[*wanted, *public]), "declared")
+    resolved = bound(folder(tmp_path, capabilities=[*wanted, *public]), "declared")
     data = f"{tmp_path}/data/puppet"
-    assert effective(binding).access == Access(
+    assert effective(resolved).access == Access(
         read=("/etc/passwd", "/usr/share/doc"),
         write=(data,),
         execute=("/usr/bin/env",),
         connect=(Endpoint("*", 0), Endpoint("a.example", 443)),
     )
-    told = [lint for lint in binding.lints if lint.startswith("declared, but not granted: ")]
+    told = [lint for lint in resolved.lints if lint.startswith("declared, but not granted: ")]
     assert [lint.split()[4] for lint in told if "net:" not in lint] == wanted[:-2]
     assert all("grant it by name" in lint for lint in told)
     by_name = bound(folder(tmp_path / "again", capabilities=wanted), *wanted)
@@ -180,19 +185,19 @@ def test_declared_gives_no_private_files_and_nothing_to_write(tmp_path):
 @pytest.mark.clause("KAGED-11")
 def test_a_narrower_grant_is_a_narrower_power(tmp_path):
     place = folder(tmp_path, capabilities=["write:fs:/srv"])
-    binding = bound(place, "write:fs:/srv/one", "read:fs:/srv/two")
-    assert (binding.own.read, binding.own.write) == (
+    resolved = bound(place, "write:fs:/srv/one", "read:fs:/srv/two")
+    assert (resolved.permissions.own.read, resolved.permissions.own.write) == (
         ("/srv/two",),
         ("/srv/one", f"{tmp_path}/data/puppet"),
     )
-    assert "declared, but not granted: write:fs:/srv" in binding.lints
-    assert not any("does not declare" in lint for lint in binding.lints)
+    assert "declared, but not granted: write:fs:/srv" in resolved.lints
+    assert not any("does not declare" in lint for lint in resolved.lints)
 
 
 @pytest.mark.clause("KAGED-11")
 def test_what_the_operator_allows_beside_grants_counts_as_far_as_it_is_declared(tmp_path):
-    binding = bound(folder(tmp_path, capabilities=["read:fs:/srv"]))
-    held = effective(binding, Access(read=("/srv/one", "/etc"))).access
+    resolved = bound(folder(tmp_path, capabilities=["read:fs:/srv"]))
+    held = effective(resolved, Access(read=("/srv/one", "/etc"))).access
     assert held.read == ("/srv/one",)
 
 
@@ -273,9 +278,9 @@ def test_the_usual_place_of_data_follows_the_desktop_rules(tmp_path, monkeypatch
     place = folder(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", "/x")
     plain = msgspec.structs.replace(spec(place), options={})
-    assert CONTRACT.bind(plain).env["KAGED_CONFIG_ROOT"] == "/x/plughost/kaged/puppet"
+    assert CONTRACT.resolve(plain).env["KAGED_CONFIG_ROOT"] == "/x/plughost/kaged/puppet"
     monkeypatch.delenv("XDG_DATA_HOME")
     monkeypatch.setenv("HOME", "/h")
     for uid, usual in ((1000, "/h/.local/share"), (0, "/var/lib")):
         monkeypatch.setattr(os, "geteuid", lambda uid=uid: uid)
-        assert CONTRACT.bind(plain).env["KAGED_CONFIG_ROOT"] == f"{usual}/plughost/kaged/puppet"
+        assert CONTRACT.resolve(plain).env["KAGED_CONFIG_ROOT"] == f"{usual}/plughost/kaged/puppet"

@@ -228,7 +228,7 @@ def test_methods_and_tools_together_can_both_be_called(tmp_path):
     assert told.manifest.all_methods == {*told.manifest.methods, "notes.add", "notes.list_tags"}
     assert told.manifest.required_methods == {*told.manifest.methods}
     assert [(lint.line, lint.field) for lint in told.lints] == [(7, "tools[2].name")]
-    assert "notes.list_tags" in CONTRACT.bind(config.load_folder(tmp_path)).methods
+    assert "notes.list_tags" in CONTRACT.resolve(config.load_folder(tmp_path)).methods
 
 
 def test_a_manifest_of_unknown_keys_that_are_wrong_too_is_read_quickly(tmp_path):
@@ -253,7 +253,7 @@ def test_a_manifest_from_the_wild_loads_and_its_looseness_is_told(tmp_path):
     }
     plugin = config.load_folder(tmp_path)
     assert (plugin.contract, plugin.name, plugin.cwd) == ("kaged", "memory", str(tmp_path))
-    assert CONTRACT.bind(plugin).methods == {
+    assert CONTRACT.resolve(plugin).methods == {
         "memory.retain", "memory.list_tags", "kaged.hook.on_session_start", "kaged.hook.on_session_idle",
         "kaged.hook.pre_compact", "kaged.hook.post_compact",
     }  # fmt: skip
@@ -345,7 +345,7 @@ def test_a_configuration_that_cannot_be_sent_is_refused(tmp_path):
     place = folder(tmp_path)
     for wrong in ({"x": object()}, {"x": "y" * 4_000_000}):
         with pytest.raises(plughost.InvalidSpec, match="config"):
-            CONTRACT.bind(spec(place, config=wrong))
+            CONTRACT.resolve(spec(place, config=wrong))
 
 
 @pytest.mark.clause("KAGED-30")
@@ -389,14 +389,14 @@ async def test_a_project_is_told_when_it_is_known_and_never_empty(host, tmp_path
     assert (await plugin.call("p.received"))[0]["params"]["projects"] == ["p1"]
     for empty in ({"project_id": ""}, {"project_root": ""}):
         with pytest.raises(plughost.InvalidSpec, match="empty"):
-            CONTRACT.bind(spec(place, **empty))
+            CONTRACT.resolve(spec(place, **empty))
 
 
 def test_a_folder_without_a_manifest_or_of_another_name_is_told(tmp_path):
     place = folder(tmp_path)
     good = spec(place)
     with pytest.raises(plughost.InvalidSpec, match="calls it 'puppet'"):
-        CONTRACT.bind(msgspec.structs.replace(good, name="other"))
+        CONTRACT.resolve(msgspec.structs.replace(good, name="other"))
     with pytest.raises(plughost.InvalidSpec, match="must be its folder"):
-        CONTRACT.bind(msgspec.structs.replace(good, cwd=str(tmp_path)))
+        CONTRACT.resolve(msgspec.structs.replace(good, cwd=str(tmp_path)))
     assert CONTRACT.read_folder(tmp_path) is None

@@ -40,7 +40,7 @@ def test_a_folder_with_a_manifest_is_a_plugin_in_class_strict(tmp_path):
     assert (told.contract, told.name) == ("vai", "acme/puppet")
     assert told.command == (str(tmp_path / "package/bin/plugin.py"), "--flag")
     assert (CONTRACT.sandbox, told.sandbox) == ("strict", None)
-    binding = CONTRACT.bind(told)
+    binding = CONTRACT.resolve(told)
     assert binding.provides == {"tool": ("act",), "hook": ("react",), "compactor": (), "harness": ()}
     assert binding.methods == {"tool.invoke", "hook.handle", "act", "react"}
     assert binding.policy.call_timeout == 60
@@ -54,7 +54,7 @@ def test_a_package_for_another_machine_is_refused_before_anything_runs(tmp_path,
     with pytest.raises(
         plughost.InvalidSpec, match="is built for linux on amd64, arm64; this machine is linux on s390x"
     ):
-        CONTRACT.bind(told)
+        CONTRACT.resolve(told)
 
 
 def test_what_cannot_be_bound_says_why(tmp_path):
@@ -68,7 +68,7 @@ def test_what_cannot_be_bound_says_why(tmp_path):
         ({"allow": Access(write=("/var/scratch",))}, "its manifest asks for no scratch"),
     ):
         with pytest.raises(plughost.InvalidSpec, match=why):
-            CONTRACT.bind(msgspec.structs.replace(spec(folder), **changes))
+            CONTRACT.resolve(msgspec.structs.replace(spec(folder), **changes))
     (folder / "schemas/any.json").unlink()
     with pytest.raises(plughost.InvalidConfig, match="the package has no file 'schemas/any.json'"):
         spec_of(folder)

@@ -48,7 +48,7 @@ def adopt(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> None
     plughost data adopt plugins/notes
     """
     spec = _take_spec(target, words)
-    folder = get_contract(spec.contract).bind(spec).folder
+    folder = get_contract(spec.contract).resolve(spec).folder
     paths = [path for path in _paths(spec) if os.path.exists(path)]
     if folder is None or not paths:
         raise InvalidSpec(f"no data is kept under the name {spec.name!r}", plugin=spec.name)
@@ -73,8 +73,8 @@ def _take_spec(target: targets.Target, words: tuple[str, ...]) -> PluginSpec:
 
 def _paths(spec: PluginSpec) -> list[str]:
     """The plugin's data folder, and its storage database."""
-    binding = get_contract(spec.contract).bind(spec)
-    if binding.folder is None:
+    resolved = get_contract(spec.contract).resolve(spec)
+    if resolved.folder is None:
         return []
-    folders = [] if binding.data is None else [binding.data.path]
+    folders = [] if resolved.sandbox.data is None else [resolved.sandbox.data.path]
     return [*folders, storage_file(default_folder(), spec.name)]

@@ -49,16 +49,16 @@ async def _explain(spec: PluginSpec, source: GrantSource) -> Explanation:
     from plughost.sandbox.mechanisms.features import kernel_features
 
     contract = get_contract(spec.contract)
-    binding = contract.bind(spec)
-    check_runnable(spec, binding)
+    resolved = contract.resolve(spec)
+    check_runnable(spec, resolved)
     clock = best_clock(asyncio.get_running_loop())
     cgroup = os.environ.get("PLUGHOST_CGROUP")
     manager = SandboxManager(clock, cgroup, lambda plugin, connection: None, dry_run=True)
     try:
-        decided = await manager.confine(spec, binding)
-        return explain(spec, contract, binding, decided, kernel_features(), source)
+        decided = await manager.confine(spec, resolved)
+        return explain(spec, contract, resolved, decided, kernel_features(), source)
     except LaunchFailed as error:
-        return explain(spec, contract, binding, error, kernel_features(), source)
+        return explain(spec, contract, resolved, error, kernel_features(), source)
     finally:
         await manager.close()
         clock.close()

@@ -48,7 +48,9 @@ def find_provider(
     specs: Sequence[PluginSpec], kind: str, word: str, warn: Callable[[str], object] = output.say
 ) -> PluginSpec | None:
     """The plugin that provides `word`; of several the first by name, with a warning."""
-    found = [spec for spec in specs if word in get_contract(spec.contract).bind(spec).provides.get(kind, ())]
+    found = [
+        spec for spec in specs if word in get_contract(spec.contract).resolve(spec).provides.get(kind, ())
+    ]
     if len(found) > 1:
         others = ", ".join(spec.name for spec in found[1:])
         warn(f"{word!r} is offered by {found[0].name}, which is taken, and by {others}")
@@ -58,7 +60,7 @@ def find_provider(
 def offered(specs: Sequence[PluginSpec], kind: str) -> list[str]:
     """Everything of a kind that the plugins provide, sorted."""
     return sorted(
-        {word for spec in specs for word in get_contract(spec.contract).bind(spec).provides.get(kind, ())}
+        {word for spec in specs for word in get_contract(spec.contract).resolve(spec).provides.get(kind, ())}
     )
 
 

@@ -93,7 +93,7 @@ async def chunks(subject: PluginUnderTest) -> None:
             host.service("snapshots").listen(topic, heard[topic].append)
 
     async with hosted(subject, prepare=listen) as scene:
-        await exercise_hosted(subject, scene, subject.binding.topics)
+        await exercise_hosted(subject, scene, subject.resolved.topics)
     for topic, payloads in heard.items():
         check_batches(topic, payloads)
 

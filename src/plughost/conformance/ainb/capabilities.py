@@ -41,8 +41,10 @@ async def capabilities(subject: PluginUnderTest) -> None:
         await host.init()
         await exercise_stub(subject, host)
         for message in host.incoming:
-            reverse = subject.contract.reverse.get(message["method"])
-            needs = () if reverse is None else reverse.checks or filter(None, [reverse.capability])
+            host_method = subject.contract.host_methods.get(message["method"])
+            needs = (
+                () if host_method is None else host_method.checks or filter(None, [host_method.capability])
+            )
             names = set(needs)
             require(
                 not names or names & declared,
@@ -138,7 +140,7 @@ async def files(subject: PluginUnderTest) -> None:
         await host.ask(NO_SUCH_METHOD, {})
     with _staged(roots) as desk:
         async with hosted(subject, prepare=lambda host: host.provide("fs", desk)) as scene:
-            await exercise_hosted(subject, scene, subject.binding.topics)
+            await exercise_hosted(subject, scene, subject.resolved.topics)
             for path in desk.asked:
                 _check_path(path, _allowed(roots, scene.home))
             require(scene.plugin.state == "Running", "it does not run on after what it was told of files")

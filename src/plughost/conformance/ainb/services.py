@@ -45,7 +45,7 @@ async def action(subject: PluginUnderTest) -> None:
         require(not host.unsolicited(), "it answered what it was not asked")
     limits = {params["action"]: params.get("timeout_ms", 0) for params in map(params_of, invoked)}
     async with hosted(subject, prepare=lambda host: _endless(host, limits), init_timeout=LONG) as scene:
-        await exercise_hosted(subject, scene, subject.binding.topics)
+        await exercise_hosted(subject, scene, subject.resolved.topics)
         require(scene.plugin.state == "Running", "it does not run on after an action timed out")
 
 
@@ -87,7 +87,7 @@ async def log(subject: PluginUnderTest) -> None:
                 f"it logs with the level {line.get('level')!r:.100}, which hosts drop: {', '.join(LEVELS)}",
             )
     async with hosted(subject, log_level="warn") as scene:
-        await exercise_hosted(subject, scene, subject.binding.topics)
+        await exercise_hosted(subject, scene, subject.resolved.topics)
         refused = scene.dropped("host/log")
         require(not refused, f"the host dropped what it logged: {', '.join(refused[:3])}")
         kept = scene.host.service("logs").recent(subject.spec.name)

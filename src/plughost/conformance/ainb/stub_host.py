@@ -44,11 +44,11 @@ class AinbStubHost(JsonRpcClient):
     def topics(self) -> list[str]:
         """The topics to which the plugin is subscribed, by its manifest and by its requests."""
         asked = (params_of(message).get("topic") for message in self.received("host/snapshot/subscribe"))
-        wanted = [*self._subject.binding.topics, *(topic for topic in asked if isinstance(topic, str))]
+        wanted = [*self._subject.resolved.topics, *(topic for topic in asked if isinstance(topic, str))]
         return list(dict.fromkeys(wanted))
 
     def init_params(self, granted: Sequence[str] | None = None, **more: Any) -> Message:
-        settings = self._subject.binding.settings
+        settings = self._subject.resolved.settings
         names = settings.granted if granted is None else granted
         return {
             "manifest_path": settings.path,
@@ -80,7 +80,7 @@ async def open_stub(subject: PluginUnderTest, answers: Answers = bare) -> AsyncI
 
 def manifest_of(subject: PluginUnderTest) -> AinbManifest:
     """The manifest of the plugin under test."""
-    manifest: AinbManifest = subject.binding.settings.manifest
+    manifest: AinbManifest = subject.resolved.settings.manifest
     return manifest
 
 

@@ -56,8 +56,8 @@ def listing() -> str:
         "errors that the host answers with": list(_codes()),
         "from the host to a plugin": sorted(asyncio.run(_host_to_plugin(type_names))),
         "from a plugin to the host": [
-            _plugin_to_host(method, reverse, type_names)
-            for method, reverse in sorted(contract.CONTRACT.reverse.items())
+            _plugin_to_host(method, host_method, type_names)
+            for method, host_method in sorted(contract.CONTRACT.host_methods.items())
         ],
         "settings": list(type_names.members(contract.AinbOptions)),
     }
@@ -178,20 +178,20 @@ def _name_of(params: dict[str, Any]) -> str:
 # From a plugin to the host: the table of host methods, and the shape of the services' answers on the wire
 
 
-def _plugin_to_host(method: str, reverse: HostMethod, type_names: TypeNames) -> str:
-    needs = reverse.capability or " or ".join(reverse.checks) or "nothing"
-    kind = "notification" if reverse.notification else "request"
-    answered = "" if reverse.notification else f", result {_answer(reverse, type_names)}"
-    return f"{method}: {kind}, needs {needs}, params {type_names.name(reverse.params)}{answered}"
+def _plugin_to_host(method: str, host_method: HostMethod, type_names: TypeNames) -> str:
+    needs = host_method.capability or " or ".join(host_method.checks) or "nothing"
+    kind = "notification" if host_method.notification else "request"
+    answered = "" if host_method.notification else f", result {_answer(host_method, type_names)}"
+    return f"{method}: {kind}, needs {needs}, params {type_names.name(host_method.params)}{answered}"
 
 
-def _answer(reverse: HostMethod, type_names: TypeNames) -> str:
+def _answer(host_method: HostMethod, type_names: TypeNames) -> str:
     """The shape of an answer: type names as values, passed through the code that encodes real answers."""
-    service, _, part = reverse.service.partition(".")
+    service, _, part = host_method.service.partition(".")
     kind = get_type_hints(getattr(SERVICES[service], part))["return"]
     answer = _filled(kind, type_names)
-    if reverse.result is not None:
-        answer = reverse.result(answer)
+    if host_method.result is not None:
+        answer = host_method.result(answer)
     return TypeNames.shape(msgspec.json.decode(jsonrpc.JsonRpc().encode_response(1, answer))["result"])
 
 

@@ -24,7 +24,7 @@ from plughost.host import Host, Plugin
 from plughost.wire.ledger import FOREVER
 
 CLASS = "strict"
-REVERSE = KagedContract.reverse
+HOST_METHODS = KagedContract.host_methods
 
 
 def _refusing(*capabilities: str) -> Answers:
@@ -32,8 +32,8 @@ def _refusing(*capabilities: str) -> Answers:
     storage = StubStorage()
 
     def answer(method: str, params: Any) -> Message:
-        if method in REVERSE and REVERSE[method].capability in capabilities:
-            return error(CAPABILITY_DENIED, f"capability denied: {REVERSE[method].capability}")
+        if method in HOST_METHODS and HOST_METHODS[method].capability in capabilities:
+            return error(CAPABILITY_DENIED, f"capability denied: {HOST_METHODS[method].capability}")
         return storage(method, params)
 
     return answer
@@ -46,9 +46,9 @@ async def storage(subject: PluginUnderTest) -> None:
         await host.begin()
         await exercise(subject, host.ask)
         await host.drain()
-        used = {message["method"] for message in host.incoming} & {*REVERSE}
+        used = {message["method"] for message in host.incoming} & {*HOST_METHODS}
         for method in sorted(used):
-            needed = REVERSE[method].capability
+            needed = HOST_METHODS[method].capability
             require(needed in declared, f"it uses {method}: its manifest must declare {needed}")
     if not used:
         raise Skipped("whatever was asked of it, it used no storage")

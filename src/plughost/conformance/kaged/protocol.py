@@ -37,7 +37,7 @@ TRIES = 3
 async def handshake(subject: PluginUnderTest) -> None:
     """Checks the answer to initialize as the host does."""
     spec = with_all_declared(subject.spec)
-    session = subject.contract.session(spec, subject.contract.bind(spec))
+    session = subject.contract.session(spec, subject.contract.resolve(spec))
     session.on_start(None)
     async with open_stub(subject) as host:
         response = await host.initialize()

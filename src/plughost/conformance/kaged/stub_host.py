@@ -33,7 +33,7 @@ class KagedStubHost(JsonRpcClient):
 
     async def initialize(self) -> Message:
         """Sends initialize and returns the response."""
-        config = self._subject.binding.settings.config
+        config = self._subject.resolved.settings.config
         params = {
             "daemon_version": "1.0.0",
             "api_version": API_VERSION,
@@ -110,7 +110,7 @@ async def exercise(
     more = {} if context is None else {"_context": context}
     return {
         method: await ask(method, {**params_for(subject, method), **more})
-        for method in sorted(subject.binding.methods or ())
+        for method in sorted(subject.resolved.methods or ())
     }
 
 
@@ -124,7 +124,7 @@ def params_for(subject: PluginUnderTest, method: str) -> Message:
 
 def manifest_of(subject: PluginUnderTest) -> KagedManifest:
     """The manifest of the plugin under test."""
-    manifest: KagedManifest = subject.binding.settings.manifest
+    manifest: KagedManifest = subject.resolved.settings.manifest
     return manifest
 
 

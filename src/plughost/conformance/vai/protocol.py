@@ -25,7 +25,7 @@ DEADLINES = ("2126-03-12T20:00:00.25Z", "2126-03-12T22:00:00+02:00", "2026-01-01
 async def hello(subject: PluginUnderTest) -> None:
     """Checks the plugin's hello and its exit after shutdown."""
     package = manifest_of(subject)
-    session = subject.contract.session(subject.spec, subject.binding)
+    session = subject.contract.session(subject.spec, subject.resolved)
     session.on_start(None)
     async with subject.wire() as wire:
         stub = VaiStubHost(wire)

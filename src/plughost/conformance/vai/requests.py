@@ -23,7 +23,7 @@ TENANT = "conformance"
 
 def manifest_of(subject: PluginUnderTest) -> VaiManifest:
     """The manifest of the package under test."""
-    manifest: VaiManifest = subject.binding.settings.manifest
+    manifest: VaiManifest = subject.resolved.settings.manifest
     return manifest
 
 

@@ -17,7 +17,7 @@ from plughost.contracts.ainb.default_roots import FILE_CAPABILITIES, default_roo
 from plughost.contracts.ainb.manifest import ABI_VERSION, AinbManifest, Capabilities
 from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
 from plughost.contracts.ainb.session import AinbSession
-from plughost.contracts.base import DataFolder, HostMethod, ResolvedSpec
+from plughost.contracts.base import DataFolder, HostMethod, Permissions, ResolvedSpec, SandboxNeeds
 from plughost.contracts.resolve import from_host, read_options, sandbox_class
 from plughost.contracts.settings import AUTHOR_MAY_LOWER
 from plughost.engine.policy import LifecyclePolicy
@@ -90,7 +90,7 @@ class AinbContract:
     options: type[msgspec.Struct] = AinbOptions
     default_grants: tuple[str, ...] = (DECLARED,)
     sandbox = "none"
-    reverse: Mapping[str, HostMethod] = {
+    host_methods: Mapping[str, HostMethod] = {
         "host/snapshot/get": HostMethod(
             "snapshots.get",
             "event_bus",
@@ -135,7 +135,7 @@ class AinbContract:
             grants=self.default_grants,
         )
 
-    def bind(self, spec: PluginSpec) -> ResolvedSpec:
+    def resolve(self, spec: PluginSpec) -> ResolvedSpec:
         options: AinbOptions = read_options(AinbOptions, spec)
         folder = _manifest_folder(spec, options)
         _check_text(folder, spec.name)
@@ -162,9 +162,19 @@ class AinbContract:
         return ResolvedSpec(
             _policy(plugin_manifest, options, topics),
             {**from_host("HOME", "PATH", "LANG", "TERM", "AINB_HOME"), **spec.env},
-            capabilities=held,
-            operator=operator,
-            asked=tuple(asked),
+            Permissions(
+                capabilities=held,
+                operator=operator,
+                asked=tuple(asked),
+                own=Access(
+                    write=() if settings.data_folder is None else (settings.data_folder,),
+                    execute=programs.paths,
+                ),
+                granting={"item": "{name}={path}"},
+            ),
+            SandboxNeeds(
+                data=_data_folder(settings.data_folder, folder, options), real_paths=programs.resolved
+            ),
             settings=settings,
             topics=topics,
             log_level=options.log_level,
@@ -177,18 +187,11 @@ class AinbContract:
                 *withheld,
                 *_unenforced_lints(names, spec, sandbox_class(spec, self)),
             ),
-            data=_data_folder(settings.data_folder, folder, options),
             folder=str(folder),
-            granting={"item": "{name}={path}"},
-            own=Access(
-                write=() if settings.data_folder is None else (settings.data_folder,),
-                execute=programs.paths,
-            ),
-            resolved=programs.resolved,
         )
 
-    def session(self, spec: PluginSpec, binding: ResolvedSpec) -> AinbSession:
-        settings: AinbSettings = binding.settings
+    def session(self, spec: PluginSpec, resolved: ResolvedSpec) -> AinbSession:
+        settings: AinbSettings = resolved.settings
         return AinbSession(settings.manifest, settings.path, settings.granted)
 
 

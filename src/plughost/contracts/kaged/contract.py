@@ -14,7 +14,14 @@ import msgspec
 
 from plughost._util.json_schema import validation
 from plughost._util.real_path import real_path
-from plughost.contracts.base import DataFolder, GrantEffect, HostMethod, ResolvedSpec
+from plughost.contracts.base import (
+    DataFolder,
+    GrantEffect,
+    HostMethod,
+    Permissions,
+    ResolvedSpec,
+    SandboxNeeds,
+)
 from plughost.contracts.kaged import capabilities, grants, manifest, messages
 from plughost.contracts.kaged.capabilities import HeldCapabilities
 from plughost.contracts.kaged.client import Kaged
@@ -76,7 +83,7 @@ class KagedContract:
     options: type[msgspec.Struct] = KagedOptions
     default_grants: tuple[str, ...] = ()
     sandbox = "strict"
-    reverse: Mapping[str, HostMethod] = {
+    host_methods: Mapping[str, HostMethod] = {
         "kaged.storage.get": HostMethod("storage.get", READ, messages.KeyParams),
         "kaged.storage.list": HostMethod("storage.list", READ, messages.ListParams),
         "kaged.storage.set": HostMethod("storage.set", WRITE, messages.SetParams),
@@ -98,7 +105,7 @@ class KagedContract:
             grants=self.default_grants,
         )
 
-    def bind(self, spec: PluginSpec) -> ResolvedSpec:
+    def resolve(self, spec: PluginSpec) -> ResolvedSpec:
         options: KagedOptions = read_options(KagedOptions, spec)
         folder = folder_of(spec)
         path = manifest.find(folder)
@@ -126,9 +133,18 @@ class KagedContract:
                 **spec.env,
                 **_host_variables(options, data, spec.name),
             },
-            capabilities=granted.capabilities,
-            asked=tuple(sorted(asked.capabilities, key=str)),
-            given={word: GrantEffect(each.capabilities, each.access) for word, each in given.items()},
+            Permissions(
+                capabilities=granted.capabilities,
+                asked=tuple(sorted(asked.capabilities, key=str)),
+                given={word: GrantEffect(each.capabilities, each.access) for word, each in given.items()},
+                declared=declared,
+                own=own,
+                granting=capabilities.GRANTING,
+            ),
+            SandboxNeeds(
+                data=DataFolder(data, owner=str(folder), make_parents=options.data_root is None),
+                real_paths=granted.resolved,
+            ),
             methods=plugin_manifest.all_methods | {HOOK + hook for hook in plugin_manifest.hooks},
             settings=KagedSettings(plugin_manifest, held, _projects(options), config),
             manifest_command=tuple(plugin_manifest.command),
@@ -142,22 +158,17 @@ class KagedContract:
                 *grants.grant_lints(spec.grants, plugin_manifest, held),
                 *_unenforced_lints(sandbox_class(spec, self)),
             ),
-            declared=declared,
-            data=DataFolder(data, owner=str(folder), make_parents=options.data_root is None),
             folder=str(folder),
-            own=own,
-            resolved=granted.resolved,
-            granting=capabilities.GRANTING,
         )
 
-    def session(self, spec: PluginSpec, binding: ResolvedSpec) -> KagedSession:
-        settings: KagedSettings = binding.settings
-        words = {each.name for each in binding.capabilities}
+    def session(self, spec: PluginSpec, resolved: ResolvedSpec) -> KagedSession:
+        settings: KagedSettings = resolved.settings
+        words = {each.name for each in resolved.permissions.capabilities}
         params = messages.InitializeParams(
             _version(),
             API_VERSION,
             settings.manifest.name,
-            any(self.reverse[method].capability in words for method in binding.offered),
+            any(self.host_methods[method].capability in words for method in resolved.offered),
             list(settings.projects),
             msgspec.UNSET if settings.config is None else settings.config,
         )

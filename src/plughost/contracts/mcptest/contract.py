@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from plughost.contracts.base import HostMethod, ResolvedSpec
+from plughost.contracts.base import HostMethod, Permissions, ResolvedSpec
 from plughost.contracts.mcptest.client import Mcptest, PluginResponse
 from plughost.contracts.mcptest.errors import (
     InvalidJson,
@@ -56,7 +56,7 @@ class McptestContract:
 
     name = "mcptest"
     options: type[msgspec.Struct] = McptestOptions
-    reverse: Mapping[str, HostMethod] = {}
+    host_methods: Mapping[str, HostMethod] = {}
     default_grants: tuple[str, ...] = ()
     sandbox = "none"
     binds_without_files = True
@@ -64,7 +64,7 @@ class McptestContract:
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return None  # the contract knows no manifest
 
-    def bind(self, spec: PluginSpec) -> ResolvedSpec:
+    def resolve(self, spec: PluginSpec) -> ResolvedSpec:
         if spec.grants:
             raise InvalidSpec(
                 f"mcptest knows no capabilities, so {spec.grants[0]!r} cannot be granted", plugin=spec.name
@@ -78,10 +78,10 @@ class McptestContract:
             forget_launch_failures=True,
         )
         env = {**from_host("PATH", "HOME", "LANG", "TERM"), **spec.env}
-        return ResolvedSpec(policy, env, asked=(), settings=options)
+        return ResolvedSpec(policy, env, Permissions(asked=()), settings=options)
 
-    def session(self, spec: PluginSpec, binding: ResolvedSpec) -> McptestSession:
-        return McptestSession(binding.settings.max_line)
+    def session(self, spec: PluginSpec, resolved: ResolvedSpec) -> McptestSession:
+        return McptestSession(resolved.settings.max_line)
 
 
 CONTRACT = McptestContract()

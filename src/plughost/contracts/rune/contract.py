@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from plughost.contracts.base import HostMethod, ResolvedSpec
+from plughost.contracts.base import HostMethod, Permissions, ResolvedSpec
 from plughost.contracts.resolve import read_options
 from plughost.contracts.rune.client import Rune, RuneResult
 from plughost.contracts.rune.errors import (
@@ -63,7 +63,7 @@ class RuneContract:
 
     name = "rune"
     options: type[msgspec.Struct] = RuneOptions
-    reverse: Mapping[str, HostMethod] = {}
+    host_methods: Mapping[str, HostMethod] = {}
     default_grants: tuple[str, ...] = ()
     sandbox = "none"
     binds_without_files = True
@@ -71,7 +71,7 @@ class RuneContract:
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return None  # the manifest comes over the wire, in the handshake
 
-    def bind(self, spec: PluginSpec) -> ResolvedSpec:
+    def resolve(self, spec: PluginSpec) -> ResolvedSpec:
         problems = [*_blank(spec), *_bad_grants(spec.grants)]
         if problems:
             raise InvalidSpec("; ".join(problems), plugin=spec.name)
@@ -87,10 +87,10 @@ class RuneContract:
         )
         granted = frozenset(Capability(word) for word in spec.grants)
         settings = RuneSettings(given.protocol.strip() or PROTOCOL_VERSION, given.max_request)
-        return ResolvedSpec(policy, dict(spec.env), capabilities=granted, settings=settings)
+        return ResolvedSpec(policy, dict(spec.env), Permissions(granted), settings=settings)
 
-    def session(self, spec: PluginSpec, binding: ResolvedSpec) -> RuneSession:
-        return RuneSession(spec.name, binding.settings, binding.capabilities)
+    def session(self, spec: PluginSpec, resolved: ResolvedSpec) -> RuneSession:
+        return RuneSession(spec.name, resolved.settings, resolved.permissions.capabilities)
 
 
 def _blank(spec: PluginSpec) -> list[str]:

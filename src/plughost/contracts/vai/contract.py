@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from plughost._util.real_path import real_path
-from plughost.contracts.base import DataFolder, HostMethod, ResolvedSpec
+from plughost.contracts.base import DataFolder, HostMethod, Permissions, ResolvedSpec, SandboxNeeds
 from plughost.contracts.resolve import folder_of, from_host, read_options, sandbox_class
 from plughost.contracts.settings import AUTHOR_MAY_LOWER
 from plughost.contracts.vai import manifest, target_platform
@@ -81,12 +81,12 @@ class VaiContract:
     options: type[msgspec.Struct] = VaiOptions
     default_grants: tuple[str, ...] = ()
     sandbox = "strict"
-    reverse: Mapping[str, HostMethod] = {}
+    host_methods: Mapping[str, HostMethod] = {}
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return spec_of(folder) if (folder / manifest.FILE).exists() else None
 
-    def bind(self, spec: PluginSpec) -> ResolvedSpec:
+    def resolve(self, spec: PluginSpec) -> ResolvedSpec:
         options: VaiOptions = read_options(VaiOptions, spec)
         folder = folder_of(spec)
         if not (folder / manifest.FILE).exists():
@@ -105,23 +105,27 @@ class VaiContract:
         return ResolvedSpec(
             _policy(served, options),
             {**from_host("PATH", "LANG"), **temporary, **spec.env},
-            asked=(),
-            asked_by_call=tuple(_permissions(served)),
+            Permissions(
+                asked=(),
+                asked_by_call=tuple(_permissions(served)),
+                own=Access(read=parts, write=scratch),
+            ),
+            SandboxNeeds(
+                data=None if options.scratch is None else DataFolder(options.scratch),
+                listable=(str(folder),),
+                real_paths={part: part for part in parts},
+                writable_tmp=options.scratch is None and _may_write(served, options),
+                file_locks=_may_write(served, options),
+            ),
             methods=frozenset(OPS[export.kind] for export in served) | {export.id for export in served},
             settings=VaiSettings(package, tuple(served)),
             provides={kind: tuple(export.id for export in served if export.kind == kind) for kind in OPS},
             lints=_unenforced_lints(sandbox_class(spec, self)),
-            data=None if options.scratch is None else DataFolder(options.scratch),
             manifest_command=_command(folder, package),
-            own=Access(read=parts, write=scratch),
-            listable=(str(folder),),
-            resolved={part: part for part in parts},
-            writable_tmp=options.scratch is None and _may_write(served, options),
-            file_locks=_may_write(served, options),
         )
 
-    def session(self, spec: PluginSpec, binding: ResolvedSpec) -> VaiSession:
-        settings: VaiSettings = binding.settings
+    def session(self, spec: PluginSpec, resolved: ResolvedSpec) -> VaiSession:
+        settings: VaiSettings = resolved.settings
         return VaiSession(settings.manifest, _host())
 
 

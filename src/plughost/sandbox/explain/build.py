@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from plughost.contracts.base import Contract, ResolvedSpec
+from plughost.contracts.base import Contract, Permissions, ResolvedSpec
 from plughost.contracts.resolve import sandbox_class
 from plughost.errors import PluginError
 from plughost.permissions import capabilities
@@ -53,7 +53,7 @@ MADE = ("/dev", "/proc", *SCRATCH)
 def explain(
     spec: PluginSpec,
     contract: Contract,
-    binding: ResolvedSpec,
+    resolved: ResolvedSpec,
     confinement: SandboxPlan | PluginError,
     machine: KernelFeatures,
     source: GrantSource | None = None,
@@ -62,7 +62,8 @@ def explain(
     none."""
     source = source or GrantSource()
     confined = sandbox_class(spec, contract)
-    access = effective(spec, binding)
+    permissions = resolved.permissions
+    access = effective(spec, resolved)
     decided = None if isinstance(confinement, PluginError) else confinement
     held = (
         decided.enforcement
@@ -72,12 +73,12 @@ def explain(
     by = {holding.what: holding.by for holding in held}
     nothing = "nothing: class none" if confined == "none" else "nothing"
     granted = [
-        *_capabilities(spec, contract, binding, source),
+        *_capabilities(spec, contract, permissions, source),
         *(
             Grant(
                 kind,
                 format_endpoint(item),
-                _access_rule(kind, item, binding, source),
+                _access_rule(kind, item, permissions, source),
                 by.get(described, nothing),
             )
             for kind, item in _items(access)
@@ -98,21 +99,24 @@ def explain(
         chosen_by=_class_rule(spec, source),
         problem=confinement.report() if isinstance(confinement, PluginError) else None,
         asked=AskedAccess(
-            None if binding.asked is None else tuple(map(str, binding.asked)),
+            None if permissions.asked is None else tuple(map(str, permissions.asked)),
             None
-            if binding.declared is None
-            else tuple(f"{kind} {format_endpoint(item)}" for kind, item in _items(binding.declared)),
-            tuple(map(str, binding.asked_by_call)),
+            if permissions.declared is None
+            else tuple(f"{kind} {format_endpoint(item)}" for kind, item in _items(permissions.declared)),
+            tuple(map(str, permissions.asked_by_call)),
         ),
         granted=tuple(granted),
-        missing=(*_missing_capabilities(spec, contract, binding), *_missing_access(spec, binding, access)),
-        unused=tuple(_unused(spec, contract, binding)),
+        missing=(
+            *_missing_capabilities(spec, contract, permissions),
+            *_missing_access(spec, permissions, access),
+        ),
+        unused=tuple(_unused(spec, contract, permissions)),
         bound=None if decided is None or confined == "none" else _bound(decided, spec.limits),
-        environment=tuple(sorted({*binding.env, *(decided.launch.env if decided is not None else ())})),
+        environment=tuple(sorted({*resolved.env, *(decided.launch.env if decided is not None else ())})),
         limits=tuple(limits),
         held=tuple(holding for holding in held if holding.what not in described),
-        wire=tuple(_checks(contract, binding)),
-        lints=(*binding.lints, *lints(spec, confined), *_elsewhere(spec, decided)),
+        wire=tuple(_checks(contract, permissions)),
+        lints=(*resolved.lints, *lints(spec, confined), *_elsewhere(spec, decided)),
     )
 
 
@@ -135,10 +139,10 @@ def _planned_enforcement(
 
 
 def _capabilities(
-    spec: PluginSpec, contract: Contract, binding: ResolvedSpec, source: GrantSource
+    spec: PluginSpec, contract: Contract, permissions: Permissions, source: GrantSource
 ) -> Iterator[Grant]:
-    for capability in sorted(binding.capabilities, key=str):
-        words = [word for word in spec.grants if _gives(word, capability, binding)]
+    for capability in sorted(permissions.capabilities, key=str):
+        words = [word for word in spec.grants if _gives(word, capability, permissions)]
         usual = [word for word in spec.grants if word in contract.default_grants]
         if words:
             whose = _granted_by(words, source)
@@ -147,16 +151,16 @@ def _capabilities(
         else:
             said_nothing = tuple(spec.grants) == contract.default_grants
             words, whose = usual, "the contract's default" if said_nothing else source.file
-        is_asked = capability.name in {each.name for each in binding.asked or ()}
+        is_asked = capability.name in {each.name for each in permissions.asked or ()}
         asked = "its manifest asks; " if is_asked else ""
-        methods = [check.method for check in _checks(contract, binding) if capability.name in check.needs]
+        methods = [check.method for check in _checks(contract, permissions) if capability.name in check.needs]
         at = f", at each {' and '.join(methods)}" if methods else ""
         yield Grant("capability", str(capability), f"{asked}{whose}: {', '.join(words)}", f"the host{at}")
 
 
-def _gives(word: str, capability: Capability, binding: ResolvedSpec) -> bool:
-    if word in binding.given:
-        return capability in binding.given[word].capabilities
+def _gives(word: str, capability: Capability, permissions: Permissions) -> bool:
+    if word in permissions.given:
+        return capability in permissions.given[word].capabilities
     return word.partition("=")[0] == capability.name
 
 
@@ -164,13 +168,13 @@ def _granted_by(words: Sequence[str], source: GrantSource) -> str:
     return "--grant" if set(words) <= set(source.grants) else source.file
 
 
-def _access_rule(kind: str, item: str | Endpoint, binding: ResolvedSpec, source: GrantSource) -> str:
-    is_asked = binding.declared is not None and intersect(binding.declared, _only(kind, item)) != NONE
+def _access_rule(kind: str, item: str | Endpoint, permissions: Permissions, source: GrantSource) -> str:
+    is_asked = permissions.declared is not None and intersect(permissions.declared, _only(kind, item)) != NONE
     asked = "its manifest asks; " if is_asked else ""
-    words = [word for word, given in binding.given.items() if item in getattr(given.access, kind)]
+    words = [word for word, given in permissions.given.items() if item in getattr(given.access, kind)]
     if words:
         return f"{asked}{_granted_by(words, source)}: {', '.join(words)}"
-    if item in getattr(binding.own, kind):
+    if item in getattr(permissions.own, kind):
         return "its own"
     if _is_within(kind, item, source.allow):
         return f"{asked}--allow {kind}"
@@ -200,11 +204,13 @@ def _limit_rule(name: str, value: int | None, source: GrantSource) -> str:
     return "plughost's default" if value == getattr(ResourceLimits(), name) else f"{source.file}: limits"
 
 
-def _missing_capabilities(spec: PluginSpec, contract: Contract, binding: ResolvedSpec) -> Iterator[Missing]:
+def _missing_capabilities(
+    spec: PluginSpec, contract: Contract, permissions: Permissions
+) -> Iterator[Missing]:
     usual = contract.default_grants if tuple(spec.grants) == contract.default_grants else ()
-    for wanted in capabilities.ungranted(binding.asked or (), binding.capabilities):
-        part = [str(held) for held in binding.capabilities if held.name == wanted.name]
-        words = _words_for(wanted, binding)
+    for wanted in capabilities.ungranted(permissions.asked or (), permissions.capabilities):
+        part = [str(held) for held in permissions.capabilities if held.name == wanted.name]
+        words = _words_for(wanted, permissions)
         yield Missing(
             "capability",
             str(wanted),
@@ -214,21 +220,23 @@ def _missing_capabilities(spec: PluginSpec, contract: Contract, binding: Resolve
         )
 
 
-def _words_for(wanted: Capability, binding: ResolvedSpec) -> list[str]:
+def _words_for(wanted: Capability, permissions: Permissions) -> list[str]:
     """The grants for what is missing of a capability: item by item where the contract has words for items."""
-    held = {item for each in binding.capabilities if each.name == wanted.name for item in each.scope or ()}
+    held = {
+        item for each in permissions.capabilities if each.name == wanted.name for item in each.scope or ()
+    }
     missing = [item for item in wanted.scope or () if item not in held]
-    if "item" not in binding.granting or not missing:
+    if "item" not in permissions.granting or not missing:
         return [wanted.name]
-    return [binding.granting["item"].format(name=wanted.name, path=item) for item in missing]
+    return [permissions.granting["item"].format(name=wanted.name, path=item) for item in missing]
 
 
-def _missing_access(spec: PluginSpec, binding: ResolvedSpec, access: Access) -> Iterator[Missing]:
-    for kind, item in _items(binding.declared or NONE):
+def _missing_access(spec: PluginSpec, permissions: Permissions, access: Access) -> Iterator[Missing]:
+    for kind, item in _items(permissions.declared or NONE):
         if _is_within(kind, item, access):
             continue
         part = getattr(intersect(_only(kind, item), access), kind)
-        granting = grant_hint.grant_hint(kind, item, binding.granting)
+        granting = grant_hint.grant_hint(kind, item, permissions.granting)
         others = spec.grants if granting.key == "grants" else map(format_endpoint, getattr(spec.allow, kind))
         yield Missing(
             kind,
@@ -239,14 +247,16 @@ def _missing_access(spec: PluginSpec, binding: ResolvedSpec, access: Access) -> 
         )
 
 
-def _unused(spec: PluginSpec, contract: Contract, binding: ResolvedSpec) -> Iterator[str]:
-    held = {capability.name for capability in binding.capabilities}
+def _unused(spec: PluginSpec, contract: Contract, permissions: Permissions) -> Iterator[str]:
+    held = {capability.name for capability in permissions.capabilities}
     for word in spec.grants:
-        if not (word in contract.default_grants or word in binding.given or word.partition("=")[0] in held):
+        if not (
+            word in contract.default_grants or word in permissions.given or word.partition("=")[0] in held
+        ):
             yield f"grant {word}"
-    if binding.declared is not None:
+    if permissions.declared is not None:
         for kind, item in _items(spec.allow):
-            if intersect(binding.declared, _only(kind, item)) == NONE:
+            if intersect(permissions.declared, _only(kind, item)) == NONE:
                 yield f"allow {kind} {format_endpoint(item)}"
 
 
@@ -281,11 +291,13 @@ def _paths(places: Sequence[VisiblePath], *, writable: bool) -> tuple[str, ...]:
     return tuple(place.path for place in places if place.writable == writable)
 
 
-def _checks(contract: Contract, binding: ResolvedSpec) -> Iterator[Check]:
-    for method, reverse in contract.reverse.items():
-        needs = reverse.checks if reverse.capability is None else (reverse.capability,)
+def _checks(contract: Contract, permissions: Permissions) -> Iterator[Check]:
+    for method, host_method in contract.host_methods.items():
+        needs = host_method.checks if host_method.capability is None else (host_method.capability,)
         yield Check(
-            method, needs, not needs or any(capabilities.allows(binding.capabilities, word) for word in needs)
+            method,
+            needs,
+            not needs or any(capabilities.allows(permissions.capabilities, word) for word in needs),
         )
 
 

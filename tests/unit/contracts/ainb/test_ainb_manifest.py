@@ -220,7 +220,7 @@ def test_a_granted_log_folder_that_its_process_cannot_open_in_a_sandbox_is_linte
     told = spec(folder(tmp_path, capabilities={"read_claude_logs": True, "event_bus": True}))
 
     def lints(**changes):
-        return CONTRACT.bind(msgspec.structs.replace(told, **changes)).lints
+        return CONTRACT.resolve(msgspec.structs.replace(told, **changes)).lints
 
     (lint,) = lints(sandbox="strict")
     assert lint.startswith(
@@ -238,4 +238,4 @@ def test_a_folder_whose_path_is_not_text_is_refused_before_anything_runs(tmp_pat
     place.mkdir()
     found = config.load_folder(folder(place, "p"))
     with pytest.raises(plughost.InvalidSpec, match="is not valid UTF-8"):
-        CONTRACT.bind(found)
+        CONTRACT.resolve(found)

@@ -3,22 +3,15 @@ responses."""
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import Callable
 from typing import Any
 
 from plughost.conformance.axis import Failed, require
+from plughost.conformance.conversation import Conversation, Message
 from plughost.conformance.raw_process import RawProcess
 from plughost.wire.framing import FrameTooLarge
 
-LONGEST_TALK = 2.0
-"""Maximum seconds to drain a plugin that never falls silent."""
-
-MOST_SAID, MOST_BYTES = 50_000, 32 << 20
-"""Maximum number and total bytes of messages of one process, all of which are kept."""
-
-Message = dict[str, Any]
 Answers = Callable[[str, Any], Message]
 """The host's answers, by method and params: `{"result": …}` or `{"error": …}`."""
 
@@ -34,18 +27,16 @@ def params_of(message: Message) -> Message:
     return params if isinstance(params, dict) else {}
 
 
-class JsonRpcClient:
-    """The host's side of a JSON-RPC conversation, which records everything that the plugin sends."""
+class JsonRpcClient(Conversation):
+    """The host's side of a JSON-RPC conversation."""
 
     def __init__(self, wire: RawProcess, answers: Answers) -> None:
+        super().__init__(wire)
         self._answers = answers
         self._numbers = itertools.count(1)
         self._responses: dict[Any, Message] = {}
-        self.wire = wire
         self.incoming: list[Message] = []
         """The plugin's requests and notifications, in order."""
-        self.transcript: list[Message] = []
-        """Every message of the plugin, in order."""
 
     def unsolicited(self) -> list[Message]:
         """Responses that match no request."""
@@ -75,15 +66,6 @@ class JsonRpcClient:
         """Sends a notification."""
         self.wire.send({"jsonrpc": "2.0", "method": method, "params": params})
 
-    async def drain(self) -> None:
-        """Reads messages until the plugin falls silent."""
-        try:
-            async with asyncio.timeout(LONGEST_TALK):
-                while (message := await self.wire.message_soon()) is not None:
-                    self._take(message)
-        except TimeoutError:
-            return
-
     def _take(self, message: Message) -> None:
         number: Any = message.get("id")
         method = message.get("method", "")
@@ -92,9 +74,7 @@ class JsonRpcClient:
             f"it sent the id {number!r:.100}: it is no integer and no text",
         )
         require(isinstance(method, str), f"it sent the method {method!r:.100}: no text")
-        bearable = len(self.transcript) < MOST_SAID and self.wire.taken < MOST_BYTES
-        require(bearable, f"it does not stop talking, after {len(self.transcript)} messages")
-        self.transcript.append(message)
+        self._record(message)
         if "method" not in message:
             self._responses[number] = message
             return

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import msgspec
 
 from plughost._util.text import escape_controls
 from plughost.conformance.axis import Failed
-from plughost.engine.io.channel import PipeChannel
-from plughost.errors import LaunchFailed
+from plughost.conformance.process_context import ProcessContext
 from plughost.sandbox.unhosted import Start
 from plughost.wire.framing import Frame, FrameError, Frames, Framing
 from plughost.wire.surrogates import decode_replacing
@@ -32,13 +30,13 @@ FRAME_COST = 64
 _values = msgspec.json.Decoder()
 
 
-class RawProcess:
-    """A context manager: the process runs inside; on exit it and all its descendants are killed."""
+class RawProcess(ProcessContext):
+    """A process of a plugin, and its frames."""
 
     def __init__(
         self, start: Start, framing: Framing, frames: deque[str], timeout: float = DEFAULT_TIMEOUT
     ) -> None:
-        self._start = start
+        super().__init__(start)
         self._framing = framing
         self._frames = frames
         self._timeout = timeout
@@ -48,51 +46,12 @@ class RawProcess:
         self.taken = 0
         """Total bytes of the frames read so far."""
 
-    async def __aenter__(self) -> Self:
-        loop = asyncio.get_running_loop()
-        self._executed: asyncio.Future[LaunchFailed | None] = loop.create_future()
-        self._exited: asyncio.Future[None] = loop.create_future()
-        self._process = self._start(self._executed.set_result, lambda: self._exited.set_result(None))
-        self._channel = PipeChannel(
-            loop,
-            self._process.stdout,
-            self._process.stdin,
-            on_data=self._feed,
-            on_end=self._end,
-            on_broken=lambda error: None,  # it stopped reading; what it sent decides
-            on_room=lambda: None,
-        )
-        self._channel.resume()
-        try:
-            await asyncio.wait([self._executed])
-            if (failure := self._executed.result()) is not None:
-                raise failure
-        except BaseException:
-            await self._close()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._close()
-
-    async def _close(self) -> None:
-        self._process.kill()
-        try:
-            await asyncio.wait([self._exited], timeout=DEFAULT_TIMEOUT)
-        finally:
-            if not self._exited.done():
-                self._process.kill_launcher()
-            self._channel.close()
-            self._process.release()
-
-    def _feed(self, data: bytes) -> None:
+    def _on_data(self, data: bytes) -> None:
         self._receive(self._framing.feed(data))
         if self._unread_bytes > MAX_UNREAD_BYTES:
             self._channel.pause()
 
-    def _end(self) -> None:
+    def _on_end(self) -> None:
         self._receive(self._framing.end())
         self._received.put_nowait(None)
 
@@ -191,7 +150,7 @@ class RawProcess:
     async def exit_status(self, timeout: float | None = None) -> int | None:
         """Waits for the process to exit by itself, and returns its status."""
         timeout = timeout or self._timeout
-        if not (await asyncio.wait([self._exited], timeout=timeout))[0]:
+        if not await self._exits_within(timeout):
             raise Failed(f"it had not ended {timeout:g} s after it should have")
         return self._process.exit_status
 
@@ -211,7 +170,7 @@ class RawProcess:
         return self._process.stderr.text(MOST_LINES)
 
     async def _last_words(self) -> str:
-        await asyncio.wait([self._exited], timeout=1.0)
+        await self._exits_within(1.0)
         words = self._process.stderr.text(5).strip()
         return f"; its last words: {words[-400:]}" if words else ""
 

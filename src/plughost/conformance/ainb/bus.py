@@ -11,7 +11,8 @@ import msgspec
 from plughost.conformance.ainb.hosted_plugin import exercise_hosted, exercise_stub, hosted, wait_until_quiet
 from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, manifest_of, open_stub
 from plughost.conformance.axis import Axis, Failed, Skipped, require
-from plughost.conformance.jsonrpc_client import Message, params_of
+from plughost.conformance.conversation import Message
+from plughost.conformance.jsonrpc_client import params_of
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.ainb.chunks import TARGET, WIRE_VERSION, Chunk, UsageData
 from plughost.permissions.capabilities import allows

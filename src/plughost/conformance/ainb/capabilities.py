@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 from plughost.conformance.ainb.hosted_plugin import exercise_hosted, exercise_stub, hosted
 from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, AinbStubHost, bare, manifest_of, open_stub
 from plughost.conformance.axis import Axis, require
-from plughost.conformance.jsonrpc_client import Message, error, params_of
+from plughost.conformance.conversation import Message
+from plughost.conformance.jsonrpc_client import error, params_of
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.ainb.default_roots import default_roots
 from plughost.contracts.jsonrpc import CAPABILITY_DENIED

@@ -11,7 +11,7 @@ import msgspec
 from plughost.conformance.ainb.hosted_plugin import hosted
 from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, AinbStubHost, manifest_of, open_stub, read
 from plughost.conformance.axis import Axis, Warned, require
-from plughost.conformance.jsonrpc_client import Message
+from plughost.conformance.conversation import Message
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.raw_process import QUIET
 from plughost.contracts.ainb import manifest as manifests

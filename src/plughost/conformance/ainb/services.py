@@ -8,7 +8,8 @@ from typing import Any
 from plughost.conformance.ainb.hosted_plugin import exercise_hosted, exercise_stub, hosted
 from plughost.conformance.ainb.stub_host import NO_SUCH_METHOD, bare, open_stub, read
 from plughost.conformance.axis import Axis, Skipped, require
-from plughost.conformance.jsonrpc_client import Message, error, params_of
+from plughost.conformance.conversation import Message
+from plughost.conformance.jsonrpc_client import error, params_of
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.contracts.ainb.messages import ActionInvokeParams
 from plughost.contracts.jsonrpc import TIMED_OUT

@@ -115,15 +115,7 @@ class _Scribe:
         self.plugins = {self.name: self}
         self.noted: list[tuple[str, str, Any, Any]] = []
 
-    async def call(
-        self,
-        method: str,
-        params: Any = None,
-        *,
-        timeout: float | None = None,
-        type: Any = None,
-        priority: bool = False,
-    ) -> Any:
+    async def call(self, method: str, params: Any = None, *, type: Any = None, **options: Any) -> Any:
         self.noted.append((method, "request", params, type))
         raise PluginError("noted")
 

@@ -6,7 +6,8 @@ import asyncio
 from typing import Any
 
 from plughost.conformance.axis import Axis, Skipped, require
-from plughost.conformance.jsonrpc_client import Answers, Message, error
+from plughost.conformance.conversation import Message
+from plughost.conformance.jsonrpc_client import Answers, error
 from plughost.conformance.kaged.honeypot import Honeypot, open_honeypot
 from plughost.conformance.kaged.stub_host import (
     StubStorage,

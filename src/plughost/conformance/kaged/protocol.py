@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.axis import Axis, Failed, require
-from plughost.conformance.jsonrpc_client import Message
+from plughost.conformance.conversation import Message
 from plughost.conformance.kaged.stub_host import (
     NO_SUCH_METHOD,
     KagedStubHost,

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.axis import require
-from plughost.conformance.jsonrpc_client import Answers, JsonRpcClient, Message, error, params_of
+from plughost.conformance.conversation import Message
+from plughost.conformance.jsonrpc_client import Answers, JsonRpcClient, error, params_of
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.raw_process import RawProcess
 from plughost.contracts.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -11,7 +10,7 @@ from typing import Any
 import msgspec
 
 from plughost.conformance.axis import require
-from plughost.conformance.jsonrpc_client import LONGEST_TALK, MOST_BYTES, MOST_SAID
+from plughost.conformance.conversation import Conversation
 from plughost.conformance.plugin_under_test import PluginUnderTest
 from plughost.conformance.raw_process import RawProcess
 from plughost.contracts.vai.manifest import PROTOCOL, Export
@@ -22,15 +21,13 @@ Frame = dict[str, Any]
 UNKNOWN = {"added later": {"by": ["another", "version"]}}
 
 
-class VaiStubHost:
+class VaiStubHost(Conversation):
     """The stub host's conversation with one process."""
 
     def __init__(self, wire: RawProcess) -> None:
+        super().__init__(wire)
         self._numbers = itertools.count(1)
         self._responses: dict[Any, Frame] = {}
-        self.wire = wire
-        self.transcript: list[Frame] = []
-        """Every frame of the plugin, in order."""
 
     def send(self, type: str, **members: Any) -> None:
         """Sends a frame."""
@@ -65,19 +62,8 @@ class VaiStubHost:
             each for each in self.transcript if each.get("type") == "event" and each.get("request_id") == id
         ]
 
-    async def drain(self) -> None:
-        """Reads frames until the plugin falls silent."""
-        try:
-            async with asyncio.timeout(LONGEST_TALK):
-                while (message := await self.wire.message_soon()) is not None:
-                    self._take(message)
-        except TimeoutError:
-            return
-
     def _take(self, message: Frame) -> None:
-        bearable = len(self.transcript) < MOST_SAID and self.wire.taken < MOST_BYTES
-        require(bearable, f"it does not stop talking, after {len(self.transcript)} frames")
-        self.transcript.append(message)
+        self._record(message, "frames")
         if message.get("type") == "response" and isinstance(message.get("id"), str):
             self._responses.setdefault(message["id"], message)
 

@@ -25,6 +25,7 @@ from plughost.contracts.ainb.messages import (
     RenderResult,
     Viewport,
 )
+from plughost.contracts.plugin_calls import PluginCalls
 from plughost.errors import InvalidSpec, Timeout
 from plughost.wire.base64_bytes import decode_plain
 from plughost.wire.ledger import FOREVER
@@ -37,23 +38,13 @@ _mice = itertools.count()
 """The generation counter of mouse events, shared by all plugins."""
 
 
-class AinbPlugin(Protocol):
+class AinbPlugin(PluginCalls, Protocol):
     """The part of `plughost.Plugin` that the ainb client uses."""
 
     name: str
 
     @property
     def clock(self) -> Clock: ...
-
-    async def call(
-        self,
-        method: str,
-        params: Any = ...,
-        *,
-        timeout: float | None = ...,
-        type: Any = ...,
-        priority: bool = ...,
-    ) -> Any: ...
 
     def notify(self, method: str, params: Any = ..., *, urgent: bool = ...) -> bool: ...
 

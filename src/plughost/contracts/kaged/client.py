@@ -8,11 +8,12 @@ import msgspec
 
 from plughost.contracts.kaged.manifest import HOOK, KagedManifest
 from plughost.contracts.kaged.messages import KagedContext
+from plughost.contracts.plugin_calls import PluginCalls
 from plughost.errors import PluginError
 from plughost.wire.messages import ABSENT
 
 
-class KagedPlugin(Protocol):
+class KagedPlugin(PluginCalls, Protocol):
     """The part of `plughost.Plugin` that the kaged client uses."""
 
     name: str
@@ -21,16 +22,6 @@ class KagedPlugin(Protocol):
     def settings(self) -> Any: ...
 
     def log(self, what: str) -> None: ...
-
-    async def call(
-        self,
-        method: str,
-        params: Any = ...,
-        *,
-        timeout: float | None = ...,
-        context: Any = ...,
-        type: Any = ...,
-    ) -> Any: ...
 
 
 class Kaged:

@@ -3,20 +3,13 @@ error."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from plughost.contracts.mcptest.errors import ApplicationError, InvalidResponse
+from plughost.contracts.plugin_calls import PluginCalls
 from plughost.wire.messages import ABSENT, Response, decode
-
-
-class McptestCalls(Protocol):
-    """The part of `plughost.Plugin` that the mcptest client uses."""
-
-    async def call(
-        self, method: str, params: Any = ..., *, timeout: float | None = ..., type: Any = ...
-    ) -> Any: ...
 
 
 class PluginResponse(msgspec.Struct, frozen=True):
@@ -31,7 +24,7 @@ class PluginResponse(msgspec.Struct, frozen=True):
 class Mcptest:
     """A typed client of an mcptest plugin: an application error is returned as a response, not raised."""
 
-    def __init__(self, plugin: McptestCalls) -> None:
+    def __init__(self, plugin: PluginCalls) -> None:
         self._plugin = plugin
 
     async def request(

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
+from plughost.contracts.plugin_calls import PluginCalls
 from plughost.contracts.rune.errors import MalformedResponse
 from plughost.contracts.rune.messages import RuneAnswer
 from plughost.wire.messages import ABSENT, Response, decode
-
-
-class RuneCalls(Protocol):
-    """The part of `plughost.Plugin` that the rune client uses."""
-
-    async def call(
-        self,
-        method: str,
-        params: Any = ...,
-        *,
-        timeout: float | None = ...,
-        context: Mapping[str, str] | None = ...,
-        type: Any = ...,
-    ) -> Any: ...
 
 
 class RuneResult(msgspec.Struct, frozen=True):
@@ -36,7 +23,7 @@ class RuneResult(msgspec.Struct, frozen=True):
 class Rune:
     """A typed client of a rune plugin."""
 
-    def __init__(self, plugin: RuneCalls) -> None:
+    def __init__(self, plugin: PluginCalls) -> None:
         self._plugin = plugin
 
     async def execute(

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from plughost.contracts.plugin_calls import PluginCalls
 from plughost.contracts.vai.manifest import Export, VaiManifest
 from plughost.contracts.vai.messages import OPS
 from plughost.contracts.vai.request_bodies import Body, CompactorBody, HarnessBody, HookBody, ToolBody
@@ -29,23 +30,13 @@ Event = dict[str, Any]
 EventCallback = Callable[[Event], object]
 
 
-class VaiPlugin(Protocol):
+class VaiPlugin(PluginCalls, Protocol):
     """The part of `plughost.Plugin` that the vai client uses."""
 
     name: str
 
     @property
     def settings(self) -> Any: ...
-
-    async def call(
-        self,
-        method: str,
-        params: Any = ...,
-        *,
-        timeout: float | None = ...,
-        type: Any = ...,
-        on_event: Any = ...,
-    ) -> Any: ...
 
 
 class Vai:

@@ -335,7 +335,7 @@ async def test_a_file_does_not_take_the_identity_of_another_plugin(tmp_path, mon
     (tmp_path / "dl").mkdir()
     (tmp_path / "dl-notes").rename(tmp_path / "dl/notes")
     spec = config.load_folder(tmp_path / "dl/notes")
-    data = get_contract("ainb").resolve(spec).data
+    data = get_contract("ainb").resolve(spec).sandbox.data
     assert data is not None
     assert data.owner == str(tmp_path / "dl/notes")
 

@@ -133,7 +133,7 @@ def test_no_private_program_is_shown_by_a_manifests_word(place, tmp_path):
     for item in named.values():
         assert any(f'grants = ["declared", "spawn_subprocess={item}"]' in lint for lint in lints)
         by_name = contract.resolve(spec(told, grants=("declared", f"spawn_subprocess={item}")))
-        assert os.path.abspath(shutil.which(item)) in by_name.own.execute
+        assert os.path.abspath(shutil.which(item)) in by_name.permissions.own.execute
 
 
 async def test_a_private_script_cannot_be_read_in_a_sandbox(host, place):

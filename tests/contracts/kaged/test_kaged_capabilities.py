@@ -213,7 +213,7 @@ def test_a_manifest_that_wants_the_whole_machine_is_not_granted_it_in_one_word(t
     place = folder(tmp_path, capabilities=["read:fs:/"])
     with pytest.raises(plughost.InvalidSpec, match="whole machine"):
         bound(place, "declared")
-    assert bound(place, "read:fs:/srv").own.read == ("/srv",)
+    assert bound(place, "read:fs:/srv").permissions.own.read == ("/srv",)
 
 
 @pytest.mark.clause("KAGED-13")
@@ -236,8 +236,8 @@ def test_a_private_host_is_reached_when_it_is_granted_by_name(tmp_path, word, pr
     (meant,) = by_name(word).access.connect
     assert meant.private == private
     place = folder(tmp_path, capabilities=[word])
-    assert bound(place, word).own.connect == (meant,)
-    assert not any(each.private for each in bound(place, "declared").own.connect)
+    assert bound(place, word).permissions.own.connect == (meant,)
+    assert not any(each.private for each in bound(place, "declared").permissions.own.connect)
 
 
 @pytest.mark.clause("KAGED-13")

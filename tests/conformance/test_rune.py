@@ -107,7 +107,7 @@ async def test_an_example_stays_until_its_stdin_ends(folder):
     """A host that waits for the exit and reads stdout at the same time would otherwise lose its answer."""
     subject = PluginUnderTest(operated(ROOT / "plugins" / folder))
     async with subject.wire() as wire:
-        manifest = await do_handshake(wire, subject.binding.settings.protocol)
+        manifest = await do_handshake(wire, subject.resolved.settings.protocol)
         wire.send(request(PluginUnderTest(subject.spec, ECHO), manifest))
         assert (await wire.message())["status"] == "ok"
         with pytest.raises(Failed, match="had not ended"):

@@ -85,6 +85,7 @@ async def flood(chunks: list[bytes], pace: float) -> Times:
         return Times(frames, keys)
 
 
+@pytest.mark.serial
 async def test_frames_and_keys_while_megabytes_come_in():
     """The middle of them, in one of a few rounds: the machine may have something else to do."""
     late = []

@@ -91,5 +91,8 @@ class Link(Protocol):
         """End the link of a host that was garbage collected; its event loop may be closed."""
 
 
-OpenLink = Callable[[LinkCallbacks], Link]
-"""Opens a link. Raises LaunchFailed when not even the attempt can begin."""
+class OpenLink(Protocol):
+    """Opens a link: starts a process, or makes a connection."""
+
+    def __call__(self, callbacks: LinkCallbacks) -> Link:
+        """Begin to open it; `on_open` tells when it is done. Raises LaunchFailed when it cannot even begin."""

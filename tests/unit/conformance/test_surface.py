@@ -52,7 +52,7 @@ def test_every_method_that_the_code_speaks_is_in_it():
 def test_a_change_of_what_the_host_answers_shows(monkeypatch, change, line):
     method = "host/fs/read_file"
     changed = msgspec.structs.replace(contract.CONTRACT.host_methods[method], **change)
-    monkeypatch.setitem(contract.CONTRACT.reverse, method, changed)
+    monkeypatch.setitem(contract.CONTRACT.host_methods, method, changed)
     new = set(listing().splitlines()) - set(LOCK.read_text().splitlines())
     assert len(new) == 1
     assert new.pop().startswith(f"{method}: ")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from plughost._util.callbacks import weak_callback
+from plughost._util.seconds import check_seconds
 from plughost.clock import Clock, best_clock
 from plughost.contracts.registry import get_contract
 from plughost.contracts.resolve import check_runnable, resolve_in_thread
@@ -62,6 +63,8 @@ class Host:
     ) -> None:
         """`dry` is a dry run: plugins are checked but never started, and nothing permanent is created for
         them."""
+        if max_grace is not None:
+            check_seconds("max_grace", max_grace)
         raise_fd_limit()
         self._loop = asyncio.get_running_loop()
         self._clock: Clock = clock or best_clock(self._loop)

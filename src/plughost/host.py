@@ -14,6 +14,7 @@ import msgspec
 
 from plughost._util.callbacks import weak_callback
 from plughost._util.seconds import check_seconds
+from plughost._util.text import truncate
 from plughost.clock import Clock, best_clock
 from plughost.contracts.registry import get_contract
 from plughost.contracts.resolve import check_runnable, resolve_in_thread
@@ -21,7 +22,7 @@ from plughost.engine.io.channel import PipeChannel
 from plughost.engine.io.process import Process
 from plughost.engine.io.tap import Tap
 from plughost.engine.launcher.errors import as_launch_failure
-from plughost.engine.launcher.launch import raise_fd_limit
+from plughost.engine.launcher.launch import MODES, raise_fd_limit
 from plughost.errors import InvalidSpec, LaunchFailed, SandboxUnavailable, Stopped
 from plughost.events import Event, EventHub, Subscription
 from plughost.plugin import Plugin
@@ -65,6 +66,8 @@ class Host:
         them."""
         if max_grace is not None:
             check_seconds("max_grace", max_grace)
+        if launch_mode not in MODES:
+            raise InvalidSpec(f"launch_mode is {truncate(launch_mode)}; expected one of {', '.join(MODES)}")
         raise_fd_limit()
         self._loop = asyncio.get_running_loop()
         self._clock: Clock = clock or best_clock(self._loop)

@@ -14,10 +14,12 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
+from plughost._util.seconds import check_seconds
+from plughost._util.text import truncate
 from plughost.clock import Clock
 from plughost.errors import (
     BudgetExceeded,
@@ -33,6 +35,7 @@ from plughost.errors import (
 from plughost.host import Host
 from plughost.permissions.access import ResourceLimits
 from plughost.plugin import Plugin
+from plughost.sandbox.plan import CLASSES
 from plughost.spec import PluginSpec
 from plughost.vai.bindings.binding import Binding, BindingPolicy, Scope, tenant_of
 from plughost.vai.bindings.package import PackageSource
@@ -59,6 +62,7 @@ from plughost.vai.retry_policy import TOOL_TRIES, Backoff
 from plughost.vai.state.chains import ChainSink
 
 _NO_SECRETS: dict[str, str] = {}
+Reuse = Literal["binding", "invocation"]
 _PROCESS_GONE = (Crashed, LaunchFailed, HandshakeFailed)
 
 
@@ -69,7 +73,8 @@ class InvokerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The host's own policy: the most that any binding may be granted."""
     limits: ResourceLimits = ResourceLimits()
     sandbox: str = "strict"
-    reuse: str = "binding"
+    """The sandbox class of its processes: strict, landlock or none."""
+    reuse: Reuse = "binding"
     """Whether an isolated process serves its `binding`, or only one `invocation`."""
     most_processes: int = 64
     workers: int = 4
@@ -83,6 +88,16 @@ class InvokerOptions(msgspec.Struct, frozen=True, kw_only=True):
     scratch_base: str | None = None
     artifacts: str | None = None
     """The folder for files that harnesses hand over, named by digest; without it only digests are kept."""
+
+    def __post_init__(self) -> None:
+        # msgspec checks types only when it decodes, and programs call the constructor.
+        for name, words in (("sandbox", CLASSES), ("reuse", get_args(Reuse))):
+            if (word := getattr(self, name)) not in words:
+                raise InvalidSpec(f"{name} is {truncate(word)}; expected one of {', '.join(words)}")
+        for name in ("most_processes", "workers"):
+            if type(count := getattr(self, name)) is not int or count < 1:
+                raise InvalidSpec(f"{name} is {truncate(count)}; expected a number from 1 on")
+        check_seconds("idle", self.idle)
 
 
 class LocalInvoker:

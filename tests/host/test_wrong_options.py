@@ -1,4 +1,4 @@
-"""A wrong number of seconds is refused at the host's edge, before it can disturb the clock of others."""
+"""Wrong options are refused at the edge of the host: NaN, for one, would disturb the timers of others."""
 
 from __future__ import annotations
 
@@ -49,3 +49,8 @@ def test_the_synchronous_host_refuses_wrong_timeouts(mark, wrong):
             plugin.call("echo", 1, timeout=wrong)
         with host.events() as events, pytest.raises(plughost.InvalidSpec, match="timeout is"):
             events.get(timeout=wrong)
+
+
+async def test_a_host_refuses_an_unknown_launch_mode():
+    with pytest.raises(plughost.InvalidSpec, match="'pidsn'; expected one of auto, pidns, subreaper"):
+        plughost.Host(launch_mode="pidsn")

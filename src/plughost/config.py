@@ -219,7 +219,7 @@ def _read_plugin(
             document, (*field, "limits"), ResourceLimits(), lambda: parse.parse_limits(common.limits)
         ),
     )
-    if not any(problem.field.startswith(f"plugins.{name}") for problem in document.problems):
+    if document.is_sound(field):
         try:
             check_runnable(spec, contract.bind(spec))
         except InvalidSpec as error:

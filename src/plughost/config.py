@@ -21,7 +21,7 @@ from plughost._util.located.toml import load_authors_toml, load_toml
 from plughost._util.plugin_names import name_problem
 from plughost._util.real_path import real_path
 from plughost.contracts.base import Contract
-from plughost.contracts.registry import contract_names, detect_contract, get_contract
+from plughost.contracts.registry import detect_contract, get_contract
 from plughost.contracts.resolve import check_runnable, from_host
 from plughost.contracts.settings import (
     SetBy,
@@ -181,17 +181,17 @@ def _read_plugin(
     kind = table.get("contract")
     if not isinstance(kind, str):
         return None
-    if kind not in contract_names():
-        document.problem(
-            (*field, "contract"), f"unknown contract {kind!r}; known: {', '.join(contract_names())}"
-        )
+    try:
+        contract = get_contract(kind)
+    except InvalidSpec as error:
+        document.problem((*field, "contract"), error.message)
         return None
-    document.read(get_contract(kind).options, field, options)
+    document.read(contract.options, field, options)
     is_own = table.get("cwd") is not None
     start = None if common is None else partial(_working_directory, base, common.cwd)
     cwd = None if start is None else _parse_or(document, (*field, "cwd"), None, start)
     if by is SetBy.AUTHOR:
-        is_own = _check_author(document, field, table, get_contract(kind), base, cwd) and (is_own or is_alone)
+        is_own = _check_author(document, field, table, contract, base, cwd) and (is_own or is_alone)
     if common is None or cwd is None:
         return None
     if not common.command:
@@ -199,8 +199,8 @@ def _read_plugin(
         return None
     env = {key: _expand(document, (*field, "env", key), text, variables) for key, text in common.env.items()}
     allow = {
-        kind: [_expand(document, (*field, "allow", kind), word, variables) for word in words]
-        for kind, words in common.allow.items()
+        access: [_expand(document, (*field, "allow", access), word, variables) for word in words]
+        for access, words in common.allow.items()
     }
     spec = PluginSpec(
         contract=kind,
@@ -211,7 +211,7 @@ def _read_plugin(
         command_from_manifest=by is SetBy.AUTHOR,
         folder=str(cwd) if by is SetBy.AUTHOR else None,
         env=env,
-        grants=get_contract(kind).default_grants if common.grants is None else common.grants,
+        grants=contract.default_grants if common.grants is None else common.grants,
         options=options,
         sandbox=common.sandbox,
         allow=_parse_or(document, (*field, "allow"), NONE, lambda: parse.parse_access(allow, str(base))),
@@ -219,9 +219,9 @@ def _read_plugin(
             document, (*field, "limits"), ResourceLimits(), lambda: parse.parse_limits(common.limits)
         ),
     )
-    if not any(problem.field.startswith(f"plugins.{name}") for problem in document.problems):
+    if document.is_sound(field):
         try:
-            check_runnable(spec, get_contract(kind).resolve(spec))
+            check_runnable(spec, contract.resolve(spec))
         except InvalidSpec as error:
             document.problem(field, error.message)
     return spec

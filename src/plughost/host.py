@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from plughost._util.callbacks import weak_callback
+from plughost._util.seconds import check_seconds
+from plughost._util.text import truncate
 from plughost.clock import Clock, best_clock
 from plughost.contracts.registry import get_contract
 from plughost.contracts.resolve import check_runnable, resolve_in_thread
 from plughost.engine.io.tap import Tap
 from plughost.engine.launcher.errors import as_launch_failure
-from plughost.engine.launcher.launch import raise_fd_limit
+from plughost.engine.launcher.launch import MODES, raise_fd_limit
 from plughost.engine.link import Link
 from plughost.errors import InvalidSpec, LaunchFailed, SandboxUnavailable, Stopped
 from plughost.events import Event, EventHub, Subscription
@@ -61,6 +63,10 @@ class Host:
     ) -> None:
         """`dry` is a dry run: plugins are checked but never started, and nothing permanent is created for
         them."""
+        if max_grace is not None:
+            check_seconds("max_grace", max_grace)
+        if launch_mode not in MODES:
+            raise InvalidSpec(f"launch_mode is {truncate(launch_mode)}; expected one of {', '.join(MODES)}")
         raise_fd_limit()
         self._loop = asyncio.get_running_loop()
         self._clock: Clock = clock or best_clock(self._loop)
@@ -80,11 +86,14 @@ class Host:
             dry_run=dry,
         )
         self._closed = False
+        self._closing: asyncio.Future[None] | None = None
+        """Done when the first call of `close` is."""
         self._max_grace = max_grace
         _OPEN_HOSTS.add(self)
         weakref.finalize(self, _kill_abandoned, self._links, self._clock, os.getpid())
 
     async def __aenter__(self) -> Self:
+        self._check_open()
         return self
 
     async def __aexit__(
@@ -141,15 +150,17 @@ class Host:
                 if not keep or not _is_temporary(error):
                     raise
                 failure = error
+            try:
+                self._check_open(spec.name)
+                plugin = Plugin(self, spec, contract, resolved, confinement, failure)
+                if resolved.log_level is not None and hasattr(self.service("logs"), "set_threshold"):
+                    self.service("logs").set_threshold(spec.name, resolved.log_level)
+            except BaseException:  # a provided service may raise anything
+                await self._sandboxes.release(spec.name)
+                raise
+            self._plugins[spec.name] = plugin
         finally:
             self._names_being_added.discard(spec.name)
-        if self._closed:  # meanwhile
-            await self._sandboxes.release(spec.name)
-        self._check_open(spec.name)
-        plugin = Plugin(self, spec, contract, resolved, confinement, failure)
-        if resolved.log_level is not None and hasattr(self.service("logs"), "set_threshold"):
-            self.service("logs").set_threshold(spec.name, resolved.log_level)
-        self._plugins[spec.name] = plugin
         if start and plugin.eager:
             try:
                 await plugin.start()
@@ -162,7 +173,7 @@ class Host:
 
     def _check_open(self, plugin: str = "") -> None:
         if self._closed:
-            raise Stopped("this host is closed", plugin=plugin)
+            raise Stopped("this host is closed", plugin=plugin, hint="create another Host")
 
     async def remove(self, name: str) -> None:
         """Stop a plugin and, once its processes are gone, remove it from the host."""
@@ -234,7 +245,24 @@ class Host:
             plugin.kill()
 
     async def close(self) -> None:
-        """Stop every plugin gracefully and close all services. If it is cancelled, plugins are killed."""
+        """Stop every plugin gracefully and close all services. If it is cancelled, plugins are killed.
+
+        Only the first call does this; further ones wait for its end, and their cancellation kills, too.
+        """
+        if self._closing is not None:
+            try:
+                await asyncio.shield(self._closing)
+            except asyncio.CancelledError:
+                self.kill()
+                raise
+            return
+        self._closing = self._loop.create_future()
+        try:
+            await self._close()
+        finally:
+            self._closing.set_result(None)
+
+    async def _close(self) -> None:
         self._closed = True
         plugins = [*self._plugins.values()]
         stopping = asyncio.gather(*(plugin.stop() for plugin in plugins), return_exceptions=True)

@@ -11,6 +11,7 @@ import msgspec
 
 from plughost._util.callbacks import weak_callback
 from plughost._util.redaction.redactor import Redactor
+from plughost._util.seconds import check_seconds
 from plughost.clock import Clock
 from plughost.contracts.base import Contract, ResolvedSpec
 from plughost.contracts.resolve import check_runnable, resolve_in_thread, sandbox_class
@@ -212,11 +213,13 @@ class Plugin:
         decoded; with `type=Response` the whole response is returned.
 
         Raises CallFailed when the plugin answers with an error of its own, and another PluginError when there
-        is no answer. `timeout` is in seconds from now; default: the contract's. Events that the plugin sends
-        for this call before its answer go to `on_event`, in order and undecoded. If the task is cancelled
-        with a message, the plugin gets it as the reason. A call with `priority` is sent before waiting calls,
-        but after urgent notifications.
+        is no answer. `timeout` is in seconds from now; default: the contract's; `math.inf`: no timeout.
+        Events that the plugin sends for this call before its answer go to `on_event`, in order and undecoded.
+        If the task is cancelled with a message, the plugin gets it as the reason. A call with `priority` is
+        sent before waiting calls, but after urgent notifications.
         """
+        if timeout is not None:
+            check_seconds("timeout", timeout)
         if self._methods is not None and method not in self._methods:
             raise UnknownMethod(f"it declares no method {method!r}", plugin=self.name)
         instance = self._current

@@ -20,6 +20,7 @@ from typing import Any, Self, TypeVar, overload
 
 from plughost import host as asynchronous
 from plughost._util.loop_thread import LoopThread, in_daemon_thread
+from plughost._util.seconds import check_seconds
 from plughost.clock import Clock
 from plughost.engine.caller import Caller
 from plughost.engine.io.tap import Tap
@@ -101,7 +102,7 @@ class Plugin:
         type: Any = Any,
         on_event: OnEvent | None = None,
     ) -> Any:
-        """Call a method and return its result. Raises what the asynchronous `Plugin.call` raises."""
+        """Call a method and return its result. Parameters and errors are those of `plughost.Plugin.call`."""
         call = self.submit(method, params, timeout=timeout, context=context, type=type, on_event=on_event)
         return self._loop.wait(call)
 
@@ -156,6 +157,8 @@ class Subscription:
 
     def get(self, timeout: float | None = None) -> Event | None:
         """The next event; None once the host is closed. TimeoutError when none comes in time."""
+        if timeout is not None:
+            check_seconds("timeout", timeout)
         try:
             return self._loop.run(_wait_for(self._queue, timeout))
         except Stopped:

@@ -100,3 +100,17 @@ def test_what_the_command_line_says_counts_for_plugins_of_a_root(tmp_path, comma
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert (ran.returncode, "256M" in ran.stderr) == (2, True), ran.stderr
+
+
+def test_a_problem_of_one_plugin_hides_no_problem_of_another_whose_name_is_its_beginning(tmp_path):
+    file = tmp_path / "plughost.toml"
+    file.write_text(
+        '[plugins.ab]\ncontract = "mcptest"\ncommand = []\n'
+        '[plugins.a]\ncontract = "mcptest"\ncommand = ["x\\u0000y"]\n'
+    )
+    with pytest.raises(plughost.InvalidConfig) as error:
+        config.load(file)
+    assert [(problem.line, problem.field) for problem in error.value.problems] == [
+        (3, "plugins.ab.command"),
+        (4, "plugins.a"),
+    ]

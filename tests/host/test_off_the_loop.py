@@ -33,8 +33,8 @@ class Held:
 @pytest.fixture
 def held_bind(monkeypatch):
     def hold():
-        held = Held(KagedContract.bind)
-        monkeypatch.setattr(KagedContract, "bind", lambda *args: held(*args))
+        held = Held(KagedContract.resolve)
+        monkeypatch.setattr(KagedContract, "resolve", lambda *args: held(*args))
         return held
 
     return hold

@@ -95,4 +95,4 @@ class OpenLink(Protocol):
     """Opens a link: starts a process, or makes a connection."""
 
     def __call__(self, callbacks: LinkCallbacks) -> Link:
-        """Begin to open it; `on_open` tells when it is done. Raises LaunchFailed when it cannot even begin."""
+        """Begin to open it; `on_open` tells when it is done. LaunchFailed: it cannot even begin."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import msgspec
 
+from plughost._util.seconds import check_seconds
+
 
 class HealthPolicy(msgspec.Struct, frozen=True):
     """Settings of the health check: it asks every `interval` seconds, and the plugin must answer within
@@ -12,6 +14,10 @@ class HealthPolicy(msgspec.Struct, frozen=True):
 
     interval: float
     within: float
+
+    def __post_init__(self) -> None:
+        check_seconds("interval", self.interval)
+        check_seconds("within", self.within)
 
 
 class ShutdownPolicy(msgspec.Struct, frozen=True):
@@ -24,7 +30,10 @@ class ShutdownPolicy(msgspec.Struct, frozen=True):
 
 
 class LifecyclePolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """The lifecycle settings of one plugin, made by its contract. Times are in seconds; None is no limit."""
+    """The lifecycle settings of one plugin, made by its contract. Times are in seconds; None is no limit.
+
+    A time that is NaN or negative is refused with InvalidSpec.
+    """
 
     eager: bool = False
     """Start when the plugin is added, not with the first call."""
@@ -79,6 +88,13 @@ class LifecyclePolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Failures within `failure_window` that quarantine the plugin."""
     failure_window: float = 60.0
 
+    def __post_init__(self) -> None:
+        for name in _TIMES:
+            if (seconds := getattr(self, name)) is not None:
+                check_seconds(name, seconds)
+        for seconds in self.backoff:
+            check_seconds("backoff", seconds)
+
     def capped(self, most: float | None) -> LifecyclePolicy:
         """The same policy with grace periods of at most `most` seconds. Where `grace` is cut, half of it is
         left before SIGTERM. With one process per call nothing changes: the call's timeout covers its end."""
@@ -96,3 +112,9 @@ class LifecyclePolicy(msgspec.Struct, frozen=True, kw_only=True):
         """The grace periods of a shutdown; shorter for an `unresponsive` plugin."""
         policy = self.capped(self.unresponsive_grace) if unresponsive else self
         return ShutdownPolicy(max(policy.grace - policy.term_grace, 0.0), policy.term_grace)
+
+
+_TIMES = (
+    "launch_timeout", "ready_timeout", "call_timeout", "cancel_grace", "grace", "unresponsive_grace",
+    "term_grace", "idle_reap", "failure_window",
+)  # fmt: skip

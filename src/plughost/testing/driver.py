@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import msgspec
 
 from plughost import config
+from plughost._util.seconds import check_seconds
 from plughost.contracts.registry import get_contract
 from plughost.engine.io.tap import Origin
 from plughost.engine.session import Incoming, Session
@@ -102,6 +103,7 @@ class Driver:
 
     def call(self, method: str, params: Any = ABSENT, *, timeout: float = DEFAULT_TIMEOUT) -> Any:
         """Calls a method and returns the result. Raises CallFailed when the plugin answers with an error."""
+        check_seconds("timeout", timeout)
         number = self._ledger.mint()
         self._send(self._session.encode_call(number, method, params, None))
         self._until(lambda: number in self._answers, f"the answer to {method!r}", timeout)

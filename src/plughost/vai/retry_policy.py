@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from plughost._util.seconds import check_seconds
+
 SAFE = frozenset({"read_only", "idempotent_write"})
 """Effect classes of tools that may be executed twice without harm."""
 
@@ -21,6 +23,10 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
     longest: float = 3600.0
     jitter: float = 0.2
     """The share of a delay that is random."""
+
+    def __post_init__(self) -> None:
+        check_seconds("first", self.first)
+        check_seconds("longest", self.longest)
 
     def after(self, attempt: int, chance: Callable[[], float] = random.random) -> float | None:
         """The delay after that many attempts; None when there are no more."""

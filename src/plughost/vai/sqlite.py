@@ -1,5 +1,5 @@
-"""SQLite files of vai: opened for their owner only, shared by several processes (WAL), with versioned
-tables."""
+"""SQLite files of vai: opened for their owner only, shared by several processes (WAL), with schema
+migrations."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from plughost.errors import HostFailed, PluginError, Stopped
+from plughost.errors import HostFailed, Stopped
 from plughost.services.storage.sqlite_file import transaction
 
 __all__ = ["SqliteDatabase", "open_shared_database", "transaction"]
 
 T = TypeVar("T")
+
+Migrations = Sequence[Sequence[str]]
+"""The statements that make each version of a schema from the one before; the first ones make version 1."""
 
 MAX_WAL_BYTES = 4 << 20
 """Bytes to which SQLite truncates its write-ahead log after a checkpoint."""
@@ -24,19 +27,19 @@ BUSY_TIMEOUT = 10.0
 
 
 def open_shared_database(
-    path: str, version: int, tables: Iterable[str], *, synchronous: str = "FULL"
+    path: str, migrations: Migrations, *, synchronous: str = "FULL"
 ) -> sqlite3.Connection:
-    """Opens a SQLite file, and creates it when it is missing. `tables` are the statements of the schema; they
-    may run again."""
+    """Opens a SQLite file, and creates it when it is missing. Each of `migrations` runs once in a file: an
+    older file gets those that it lacks."""
     try:
-        return _open(path, version, tables, synchronous)
+        return _open(path, migrations, synchronous)
     except (OSError, sqlite3.Error) as error:
         raise HostFailed(
             f"{path} cannot be used: {error}", hint="see whose it is, and which program holds it"
         ) from error
 
 
-def _open(path: str, version: int, tables: Iterable[str], synchronous: str) -> sqlite3.Connection:
+def _open(path: str, migrations: Migrations, synchronous: str) -> sqlite3.Connection:
     os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
     try:
         os.mknod(path, 0o600)  # not open(): closing the file would drop all POSIX locks of this process on it
@@ -51,11 +54,17 @@ def _open(path: str, version: int, tables: Iterable[str], synchronous: str) -> s
         connection.execute(f"PRAGMA synchronous = {synchronous}")
         with transaction(connection):
             written: int = connection.execute("PRAGMA user_version").fetchone()[0]
-            if written > version:
-                raise PluginError(f"{path} is a newer plughost's", hint="use that one; nothing was changed")
-            for statement in tables if written < version else ():
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {version}")
+            if written > len(migrations):
+                raise HostFailed(
+                    f"{path} was written by a newer plughost: its version is {written}, known is "
+                    f"{len(migrations)}",
+                    hint="use that plughost; the file was not changed",
+                )
+            for statements in migrations[written:]:
+                for statement in statements:
+                    connection.execute(statement)
+            if written < len(migrations):
+                connection.execute(f"PRAGMA user_version = {len(migrations)}")
     except BaseException:
         connection.close()
         raise
@@ -65,10 +74,9 @@ def _open(path: str, version: int, tables: Iterable[str], synchronous: str) -> s
 class SqliteDatabase:
     """An asyncio front for one SQLite file: opened at first use, one transaction at a time, in a thread."""
 
-    def __init__(self, path: str, version: int, tables: Iterable[str]) -> None:
+    def __init__(self, path: str, migrations: Migrations) -> None:
         self._path = path
-        self._version = version
-        self._tables = tuple(tables)
+        self._migrations = migrations
         self._connection: sqlite3.Connection | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -103,7 +111,7 @@ class SqliteDatabase:
             if self._closed:
                 raise Stopped("the host is closed")
             if self._connection is None:
-                self._connection = open_shared_database(self._path, self._version, self._tables)
+                self._connection = open_shared_database(self._path, self._migrations)
             with transaction(self._connection):
                 result = work(self._connection)
                 assert not isinstance(result, sqlite3.Cursor)

@@ -18,7 +18,14 @@ from plughost.errors import InvalidSpec
 from plughost.testing.clock import VirtualClock
 from plughost.vai import sqlite
 from plughost.vai.retry_policy import Backoff
-from plughost.vai.state.deliveries import FILE, MAX_CONCURRENT, RETRY_SECONDS, TABLES, Deliveries, Delivery
+from plughost.vai.state.deliveries import (
+    FILE,
+    MAX_CONCURRENT,
+    MIGRATIONS,
+    RETRY_SECONDS,
+    Deliveries,
+    Delivery,
+)
 from tests.support import until
 from tests.vai.invocations.conftest import TENANT
 
@@ -227,7 +234,7 @@ HOST = textwrap.dedent(
 
 
 async def test_a_delivery_of_an_earlier_version_is_nobodys_we_know(deliveries_to, tmp_path: Path) -> None:
-    earlier = sqlite.open_shared_database(str(tmp_path / FILE), 1, TABLES[:-1])
+    earlier = sqlite.open_shared_database(str(tmp_path / FILE), MIGRATIONS[:1])
     row = ("a", "bind_1", msgspec.json.encode(event()), 0.0)
     earlier.execute(
         "INSERT INTO deliveries (delivery_id, binding_id, event, due_at) VALUES (?, ?, ?, ?)", row

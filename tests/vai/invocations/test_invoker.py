@@ -210,6 +210,12 @@ async def test_a_caller_gets_no_more_time_than_its_binding_has(bench) -> None:
     assert (outcome.status, outcome.reason) == ("cancelled", "deadline_exceeded")
 
 
+@pytest.mark.parametrize("wrong", [float("nan"), 1.5, "2000"])
+async def test_a_timeout_that_is_not_in_whole_milliseconds_is_refused(bench, wrong) -> None:
+    with pytest.raises(plughost.InvalidSpec, match="timeout_ms is .+; expected whole milliseconds"):
+        await bench().tool(do="echo", timeout_ms=wrong)
+
+
 @pytest.mark.clause("VAI-46")
 async def test_past_its_concurrency_a_call_waits_and_then_may_be_tried_again(bench) -> None:
     lab = bench()

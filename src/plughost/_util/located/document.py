@@ -67,6 +67,10 @@ class Document:
     def problems(self) -> list[LocatedProblem]:
         return [problem for _, problem in self._found]
 
+    def is_sound(self, field: Field) -> bool:
+        """Whether no problem was found at `field` or below it."""
+        return not any(found[: len(field)] == field for found, _ in self._found)
+
     def line(self, field: Field) -> int:
         """The line of a field, of the first thing in it, or of the nearest thing around it that has one."""
         while field:

@@ -14,8 +14,9 @@ from plughost import interrupt
 from plughost.cli.sandbox_selftest import SandboxTrial, try_sandbox
 from plughost.cli.ui import output
 from plughost.cli.ui.output import Styled
-from plughost.contracts.registry import contract_names
+from plughost.contracts.registry import contract_names, get_contract
 from plughost.engine.launcher import launch, selftest
+from plughost.errors import InvalidSpec
 from plughost.sandbox.mechanisms import availability, features
 
 
@@ -61,8 +62,20 @@ async def _examine() -> list[DoctorFinding]:
     ]
     if linux:
         findings += [await _launcher(), _files()]
-    findings.append(DoctorFinding("contracts", True, ", ".join(contract_names())))
-    return findings
+    return [*findings, _contracts()]
+
+
+def _contracts() -> DoctorFinding:
+    problems = []
+    for name in contract_names():
+        try:
+            get_contract(name)
+        except InvalidSpec as error:
+            problems.append(error)
+    if not problems:
+        return DoctorFinding("contracts", True, ", ".join(contract_names()))
+    hints = dict.fromkeys(error.hint for error in problems)
+    return DoctorFinding("contracts", False, "; ".join(error.message for error in problems), "; ".join(hints))
 
 
 async def _try(here: features.KernelFeatures) -> list[SandboxTrial]:

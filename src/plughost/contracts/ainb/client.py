@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from plughost._util.seconds import check_seconds
 from plughost.clock import Clock, done_within
 from plughost.contracts.ainb.messages import (
     CliDispatchParams,
@@ -132,6 +133,7 @@ class Ainb:
         does."""
         viewport = Viewport(width, height)
         _check(viewport)
+        check_seconds("deadline", deadline)
         return await self._screen.render(viewport, deadline)
 
     @property

@@ -21,6 +21,8 @@ NATIVE = os.path.join(os.path.dirname(__file__), "plughost-launcher")
 INNER = os.path.join(os.path.dirname(__file__), "plughost-inner")
 PYTHON = os.path.join(os.path.dirname(__file__), "pylauncher.py")
 
+MODES = ("auto", "pidns", "subreaper")
+"""How a launcher can hold the descendants of a plugin; `auto` is the best that works here."""
 CONFINING = ("uid", "landlock", "watched", "unwatched", "seccomp")
 
 _original_nofile: int | None = None

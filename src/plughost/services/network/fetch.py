@@ -22,6 +22,7 @@ from urllib.parse import quote, urljoin
 
 import msgspec
 
+from plughost._util.seconds import check_seconds
 from plughost._util.text import bounded
 from plughost.errors import Denied, InvalidSpec, Stopped
 from plughost.permissions.addresses import UrlTarget, names, parse_url, shown
@@ -88,6 +89,7 @@ class Network:
         resolve: Resolve | None = None,
         connect: Connect | None = None,
     ) -> None:
+        check_seconds("timeout", timeout)
         self._allow_private = allow_private
         self._max_body = max_body
         self._timeout = timeout

@@ -154,7 +154,7 @@ class Preparer:
             at_once=at_once,
             answered_at_once=at_once if output is None else min(at_once, output.at_once),
             op=OPS[export.kind],
-            single_use=granted.execution_class == "isolated" and self._reuse == "invocation",
+            single_use=granted.execution_class == "isolated" and self._reuse != "binding",
             exclusive=granted.filesystem == "scratch",
             seconds=granted.timeout_ms / 1000,
             tenant=None if binding.scope.project_id is None else binding.scope,

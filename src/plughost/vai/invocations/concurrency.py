@@ -48,10 +48,18 @@ class ConcurrencyLimit:
             await waiter
         except asyncio.CancelledError:
             if not waiter.cancelled():
-                self._leave_self()  # the slot was granted at that moment: pass it on
+                if waiter.exception() is None:
+                    self._leave_self()  # the slot was granted at that moment: pass it on
             elif waiter in self._waiting:  # `_leave_self` may have removed it already
                 self._waiting.remove(waiter)
             raise
+
+    def refuse_waiting(self, error: Exception) -> None:
+        """Raises `error` in all those who wait for a slot now."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_exception(error)
 
     def leave(self) -> None:
         """Frees the slot, for the first in the queue."""

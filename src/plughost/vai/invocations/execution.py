@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from plughost._util.redaction.redactor import Redactor
+from plughost._util.text import truncate
 from plughost.clock import Clock
+from plughost.errors import InvalidSpec
 from plughost.vai.bindings.binding import Scope, tenant_of
 from plughost.vai.bindings.prepared import PreparedBinding
 from plughost.vai.invocations.invocation import Invocation, OnEvent
@@ -175,6 +177,8 @@ def start_execution(
     shorter."""
     related, seconds, now = invocation.related, prepared.seconds, time.time()
     if invocation.timeout_ms is not None:
+        if type(invocation.timeout_ms) is not int:
+            raise InvalidSpec(f"timeout_ms is {truncate(invocation.timeout_ms)}; expected whole milliseconds")
         seconds = max(min(invocation.timeout_ms / 1000, seconds), 0.0)
     return Execution(
         id,

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import msgspec
 
+from plughost._util.seconds import check_seconds
+from plughost._util.text import truncate
+from plughost.errors import InvalidSpec
 from plughost.permissions.access import ResourceLimits
+from plughost.sandbox.plan import CLASSES
 from plughost.vai.bindings.binding import BindingPolicy
 from plughost.vai.records.retention import RecordLimits
 from plughost.vai.retry_policy import TOOL_TRIES, Backoff
+
+Reuse = Literal["binding", "invocation"]
 
 
 class InvokerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,7 +25,8 @@ class InvokerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The host's own policy: the most that any binding may be granted."""
     limits: ResourceLimits = ResourceLimits()
     sandbox: str = "strict"
-    reuse: str = "binding"
+    """The sandbox class of its processes: strict, landlock or none."""
+    reuse: Reuse = "binding"
     """Whether an isolated process serves its `binding`, or only one `invocation`."""
     most_processes: int = 64
     workers: int = 4
@@ -31,3 +40,13 @@ class InvokerOptions(msgspec.Struct, frozen=True, kw_only=True):
     scratch_base: str | None = None
     artifacts: str | None = None
     """The folder for files that harnesses hand over, named by digest; without it only digests are kept."""
+
+    def __post_init__(self) -> None:
+        # msgspec checks types only when it decodes, and programs call the constructor.
+        for name, words in (("sandbox", CLASSES), ("reuse", get_args(Reuse))):
+            if (word := getattr(self, name)) not in words:
+                raise InvalidSpec(f"{name} is {truncate(word)}; expected one of {', '.join(words)}")
+        for name in ("most_processes", "workers"):
+            if type(count := getattr(self, name)) is not int or count < 1:
+                raise InvalidSpec(f"{name} is {truncate(count)}; expected a number from 1 on")
+        check_seconds("idle", self.idle)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from plughost.host import Host
 from plughost.plugin import Plugin
 from plughost.spec import PluginSpec
 from plughost.vai.bindings.binding import Scope
+from plughost.vai.invocations.concurrency import ConcurrencyLimit
 
 Spec = Callable[[int], PluginSpec]
 """Makes the spec of the process with that number. Numbers are reused when their process is gone, because a
@@ -90,13 +90,13 @@ class Pool:
         self._host = host
         self._on_removed = on_removed
         self._clock = clock
-        self._most = most
         self._idle = idle
         self._warm: dict[PoolKey, list[PooledWorker]] = {}
         """Processes that can take an invocation now; several of one key only where they are exclusive."""
         self._making: dict[PoolKey, asyncio.Future[PooledWorker]] = {}
         self._numbers: set[int] = set()
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._slots = ConcurrencyLimit(most)
+        """One for each number in use."""
         self._stopping: set[asyncio.Task[None]] = set()
         self._reaper: Timer | None = None
         self._closed = False
@@ -199,19 +199,15 @@ class Pool:
 
     async def _wait_for_slot(self) -> None:
         """Waits until one more process may be started; the one that was idle longest is retired for it."""
-        while len(self._numbers) >= self._most:
-            idle = [process for process in self._all_warm() if not process.users]
-            if idle:
-                self.retire(min(idle, key=lambda process: process.idle_since))
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiting.append(waiter)
-            try:
-                await waiter
-            finally:
-                if waiter.cancelled() and waiter in self._waiting:
-                    self._waiting.remove(waiter)
-            if self._closed:
-                raise Stopped("the pool is closed")
+        if self._slots.enter_now():
+            return
+        idle = [process for process in self._all_warm() if not process.users]
+        if idle:
+            self.retire(min(idle, key=lambda process: process.idle_since))
+        await self._slots.enter()
+        if self._closed:
+            self._slots.leave()
+            raise Stopped("the pool is closed")
 
     def _all_warm(self) -> list[PooledWorker]:
         return [process for workers in self._warm.values() for process in workers]
@@ -226,7 +222,7 @@ class Pool:
         if process.retired or self._closed:
             self._stop(process)
             return
-        if self._waiting:
+        if self._slots:
             self.retire(process)
             return
         if process.exclusive:
@@ -273,20 +269,14 @@ class Pool:
 
     def _free(self, number: int) -> None:
         self._numbers.discard(number)
-        while self._waiting:
-            waiter = self._waiting.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
+        self._slots.leave()
 
     async def close(self) -> None:
         """Stops every process; invocations in them fail."""
         self._closed = True
         if self._reaper is not None:
             self._reaper.cancel()
-        for waiter in self._waiting:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._slots.refuse_waiting(Stopped("the pool is closed"))
         for process in self._all_warm():
             process.retired = True
             self._stop(process)

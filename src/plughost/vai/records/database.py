@@ -16,15 +16,16 @@ from plughost.vai.records.retention import Pruned, Retention
 from plughost.vai.sqlite import open_shared_database, transaction
 
 FILE = "invocations.db"
-VERSION = 1
 
-TABLES = (
-    # Entries are stored as they came, as JSON; the columns beside them are for queries.
-    """CREATE TABLE IF NOT EXISTS invocations (number INTEGER PRIMARY KEY, invocation_id UNIQUE, export_id,
-        host, status, began, ended)""",
-    "CREATE INDEX IF NOT EXISTS running ON invocations (host) WHERE status IS NULL",
-    """CREATE TABLE IF NOT EXISTS events (invocation_id, number, said,
-        PRIMARY KEY (invocation_id, number)) WITHOUT ROWID""",
+MIGRATIONS = (
+    (
+        # Entries are stored as they came, as JSON; the columns beside them are for queries.
+        """CREATE TABLE invocations (number INTEGER PRIMARY KEY, invocation_id UNIQUE, export_id, host,
+            status, began, ended)""",
+        "CREATE INDEX running ON invocations (host) WHERE status IS NULL",
+        """CREATE TABLE events (invocation_id, number, said,
+            PRIMARY KEY (invocation_id, number)) WITHOUT ROWID""",
+    ),
 )
 INSERT = """INSERT INTO invocations (invocation_id, export_id, host, status, began, ended)
     VALUES (?, ?, ?, ?, ?, ?)
@@ -80,9 +81,7 @@ class RecordDatabase:
 
     def __init__(self, folder: str) -> None:
         # NORMAL is enough: what a power cut takes from the database is still in the journal.
-        self._connection = open_shared_database(
-            os.path.join(folder, FILE), VERSION, TABLES, synchronous="NORMAL"
-        )
+        self._connection = open_shared_database(os.path.join(folder, FILE), MIGRATIONS, synchronous="NORMAL")
 
     def __enter__(self) -> Self:
         return self

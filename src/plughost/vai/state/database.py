@@ -12,7 +12,11 @@ from plughost.vai.state.runs import Runs
 from plughost.vai.state.sessions import Sessions
 
 FILE = "state.db"
-VERSION = 2
+MIGRATIONS = (
+    (),
+    # Files of version 1 have some of these tables: each is created if it does not exist.
+    (*chains.TABLES, *sessions.TABLES, *runs.TABLES, *outbox.TABLES),
+)
 
 
 class TenantState:
@@ -20,8 +24,7 @@ class TenantState:
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, FILE)
-        tables = (*chains.TABLES, *sessions.TABLES, *runs.TABLES, *outbox.TABLES)
-        self._database = SqliteDatabase(self._path, VERSION, tables)
+        self._database = SqliteDatabase(self._path, MIGRATIONS)
         self.outbox = Outbox(self._database)
         self.sessions = Sessions(self._database)
         self.chains = Chains(self._database, self.outbox)

@@ -27,13 +27,14 @@ FILE = "deliveries.db"
 LOCK = "deliveries.lock"
 RETRY_SECONDS = 5.0
 """Seconds until another attempt to use the database, or to take over from the host that delivers."""
-VERSION = 2
-TABLES = (
-    """CREATE TABLE IF NOT EXISTS deliveries (delivery_id PRIMARY KEY, binding_id NOT NULL, project_id,
-        event NOT NULL, attempt INTEGER NOT NULL DEFAULT 0, due_at REAL,
-        status NOT NULL DEFAULT 'pending', why, UNIQUE (binding_id, event)) WITHOUT ROWID""",
-    "CREATE INDEX IF NOT EXISTS due ON deliveries (due_at) WHERE status = 'pending'",
-    "ALTER TABLE deliveries ADD COLUMN org_id NOT NULL DEFAULT ''",
+MIGRATIONS = (
+    (
+        """CREATE TABLE deliveries (delivery_id PRIMARY KEY, binding_id NOT NULL, project_id, event NOT NULL,
+            attempt INTEGER NOT NULL DEFAULT 0, due_at REAL, status NOT NULL DEFAULT 'pending', why,
+            UNIQUE (binding_id, event)) WITHOUT ROWID""",
+        "CREATE INDEX due ON deliveries (due_at) WHERE status = 'pending'",
+    ),
+    ("ALTER TABLE deliveries ADD COLUMN org_id NOT NULL DEFAULT ''",),
 )
 INSERT = """INSERT OR IGNORE INTO deliveries (delivery_id, binding_id, org_id, project_id, event, due_at)
     VALUES (?, ?, ?, ?, ?, ?)"""
@@ -92,7 +93,7 @@ class Deliveries:
     ) -> None:
         self._folder = folder
         self._lock = -1
-        self._database = SqliteDatabase(os.path.join(folder, FILE), VERSION, TABLES)
+        self._database = SqliteDatabase(os.path.join(folder, FILE), MIGRATIONS)
         self._deliver = deliver
         self._serves = serves
         self._clock = clock

@@ -100,7 +100,7 @@ async def test_a_chain_that_is_not_there(chains: Chains) -> None:
 
 
 async def test_a_file_of_an_earlier_version_is_used(tmp_path: Path) -> None:
-    earlier = sqlite.open_shared_database(str(tmp_path / FILE), 1, TABLES[:-1])
+    earlier = sqlite.open_shared_database(str(tmp_path / FILE), [TABLES[:-1]])
     earlier.execute("INSERT INTO chains VALUES ('ch_1', 'org_1', NULL, NULL, NULL, NULL)")
     earlier.execute("INSERT INTO blocks VALUES ('ch_1', 1, 'system', '[]', NULL)")
     earlier.close()

@@ -6,13 +6,12 @@ It is handed to `Plugin` directly: only installed packages can register one by e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from plughost import CallFailed, Host, Malformed, Plugin, PluginSpec
-from plughost.contracts.base import HostMethod, ResolvedSpec
+from plughost.contracts.base import BaseContract, ResolvedSpec
 from plughost.contracts.resolve import from_host
 from plughost.engine.launcher.launch import Launch
 from plughost.engine.policy import LifecyclePolicy
@@ -65,15 +64,9 @@ class NoOptions(msgspec.Struct):
     pass
 
 
-class HeaderedContract:
+class HeaderedContract(BaseContract):
     name = "headered"
     options: type[msgspec.Struct] = NoOptions
-    default_grants: tuple[str, ...] = ()
-    host_methods: Mapping[str, HostMethod] = {}
-    sandbox = "none"
-
-    def read_folder(self, folder: Path) -> PluginSpec | None:
-        return None
 
     def resolve(self, spec: PluginSpec) -> ResolvedSpec:
         return ResolvedSpec(LifecyclePolicy(max_in_flight=256), from_host("PATH"))
@@ -88,4 +81,4 @@ def headered_plugin(host: Host, name: str, command: tuple[str, ...]) -> Plugin:
     spec = PluginSpec(contract=contract.name, name=name, command=command)
     resolved = contract.resolve(spec)
     how = unconfined(Launch(command, resolved.env), resolved.permissions.own)
-    return Plugin(host, spec, contract, resolved, how)
+    return Plugin(host.context, spec, contract, resolved, how)

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from plughost.conformance.axis import Axis, require
     from plughost.conformance.plugin_under_test import PluginUnderTest
     from plughost.contracts.base import (
+        BaseContract,
         Contract,
         DataFolder,
         GrantEffect,
-        HostMethod,
         Permissions,
         ResolvedSpec,
         SandboxNeeds,
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from plughost.errors import CallFailed, Denied, HandshakeFailed, InvalidSpec, Malformed, PluginError
     from plughost.permissions.access import Access
     from plughost.permissions.capability import Capability
+    from plughost.services.base import BaseService, LogService, Service, ServiceContext
+    from plughost.services.host_method import HostMethod
     from plughost.spec import PluginSpec
     from plughost.wire.framing import ContentLength, Frame, FrameError, Framing, Lines
     from plughost.wire.messages import (
@@ -57,6 +59,8 @@ else:
             "AUTHOR_MAY_SET": "plughost.contracts.settings",
             "Access": "plughost.permissions.access",
             "Axis": "plughost.conformance.axis",
+            "BaseContract": "plughost.contracts.base",
+            "BaseService": "plughost.services.base",
             "BaseSession": "plughost.engine.session",
             "CallFailed": "plughost.errors",
             "Capability": "plughost.permissions.capability",
@@ -71,7 +75,7 @@ else:
             "GrantEffect": "plughost.contracts.base",
             "HandshakeFailed": "plughost.errors",
             "HealthPolicy": "plughost.engine.policy",
-            "HostMethod": "plughost.contracts.base",
+            "HostMethod": "plughost.services.host_method",
             "Incoming": "plughost.engine.session",
             "InvalidSpec": "plughost.errors",
             "JsonRpc": "plughost.contracts.jsonrpc",
@@ -79,6 +83,7 @@ else:
             "Lines": "plughost.wire.framing",
             "Link": "plughost.engine.link",
             "LinkCallbacks": "plughost.engine.link",
+            "LogService": "plughost.services.base",
             "Malformed": "plughost.errors",
             "NOTHING": "plughost.wire.messages",
             "Notification": "plughost.wire.messages",
@@ -93,6 +98,8 @@ else:
             "ResolvedSpec": "plughost.contracts.base",
             "Response": "plughost.wire.messages",
             "SandboxNeeds": "plughost.contracts.base",
+            "Service": "plughost.services.base",
+            "ServiceContext": "plughost.services.base",
             "Session": "plughost.engine.session",
             "ShutdownPolicy": "plughost.engine.policy",
             "Unusable": "plughost.wire.messages",
@@ -116,6 +123,8 @@ __all__ = [
     "NOTHING",
     "Access",
     "Axis",
+    "BaseContract",
+    "BaseService",
     "BaseSession",
     "CallFailed",
     "Capability",
@@ -138,6 +147,7 @@ __all__ = [
     "Lines",
     "Link",
     "LinkCallbacks",
+    "LogService",
     "Malformed",
     "Notification",
     "OpenLink",
@@ -151,6 +161,8 @@ __all__ = [
     "ResolvedSpec",
     "Response",
     "SandboxNeeds",
+    "Service",
+    "ServiceContext",
     "Session",
     "ShutdownPolicy",
     "Unusable",

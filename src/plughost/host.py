@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import weakref
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from plughost._util.callbacks import weak_callback
 from plughost._util.seconds import check_seconds
 from plughost._util.text import truncate
 from plughost.clock import Clock, best_clock
-from plughost.contracts.registry import get_contract
+from plughost.contracts.registry import get_contract, loadable_contracts
 from plughost.contracts.resolve import check_runnable, resolve_in_thread
 from plughost.engine.io.tap import Tap
 from plughost.engine.launcher.errors import as_launch_failure
@@ -24,19 +23,18 @@ from plughost.engine.launcher.launch import MODES, raise_fd_limit
 from plughost.engine.link import Link
 from plughost.errors import InvalidSpec, LaunchFailed, SandboxUnavailable, Stopped
 from plughost.events import Event, EventHub, Subscription
+from plughost.host_context import HostContext
 from plughost.plugin import Plugin
 from plughost.sandbox.manager import SandboxManager
 from plughost.sandbox.plan import SandboxPlan
+from plughost.services.base import Service, ServiceContext
+from plughost.services.registry import ServiceRegistry
 from plughost.spec import PluginSpec
 
 if TYPE_CHECKING:
     from plughost.sandbox.egress.connection import Connection
 
 __all__ = ["Host", "Plugin", "Service"]
-
-Service = Any
-"""Answers requests of plugins to the host: it, or one of its methods, is called with the caller and
-params."""
 
 
 class Host:
@@ -70,27 +68,32 @@ class Host:
         raise_fd_limit()
         self._loop = asyncio.get_running_loop()
         self._clock: Clock = clock or best_clock(self._loop)
-        self._launcher = launcher
-        self._launch_mode = launch_mode
-        self._tap = tap
         self._events = EventHub()
         self._plugins: dict[str, Plugin] = {}
         self._names_being_added: set[str] = set()
-        self._services: dict[str, Service] = {}
-        self._replaced_services: list[tuple[str, Service]] = []
-        self._links: set[Link] = set()
+        self._services = ServiceRegistry(ServiceContext(self._events, self._clock, self))
         self._sandboxes = SandboxManager(
             self._clock,
             cgroup or os.environ.get("PLUGHOST_CGROUP"),
             weak_callback(self._log_connection),
             dry_run=dry,
         )
+        self.context = HostContext(
+            clock=self._clock,
+            events=self._events,
+            services=self._services,
+            sandboxes=self._sandboxes,
+            launcher=launcher,
+            launch_mode=launch_mode,
+            max_grace=max_grace,
+            tap=tap,
+        )
+        """What its plugins share."""
         self._closed = False
         self._closing: asyncio.Future[None] | None = None
         """Done when the first call of `close` is."""
-        self._max_grace = max_grace
         _OPEN_HOSTS.add(self)
-        weakref.finalize(self, _kill_abandoned, self._links, self._clock, os.getpid())
+        weakref.finalize(self, _kill_abandoned, self.context.links, self._clock, os.getpid())
 
     async def __aenter__(self) -> Self:
         self._check_open()
@@ -152,9 +155,9 @@ class Host:
                 failure = error
             try:
                 self._check_open(spec.name)
-                plugin = Plugin(self, spec, contract, resolved, confinement, failure)
-                if resolved.log_level is not None and hasattr(self.service("logs"), "set_threshold"):
-                    self.service("logs").set_threshold(spec.name, resolved.log_level)
+                plugin = Plugin(self.context, spec, contract, resolved, confinement, failure)
+                if resolved.log_level is not None:
+                    self._services.logs.set_threshold(spec.name, resolved.log_level)
             except BaseException:  # a provided service may raise anything
                 await self._sandboxes.release(spec.name)
                 raise
@@ -186,52 +189,27 @@ class Host:
 
     def _log_connection(self, name: str, connection: Connection) -> None:
         plugin = self._plugins.get(name)
-        connected = getattr(self.service("logs"), "connected", None)
-        if plugin is not None and connected is not None:
-            from plughost.sandbox.denials.connections import grant_for
+        if plugin is not None:
+            plugin.report_connection(connection)
 
-            connected(plugin, connection, grant_for(connection, plugin._resolved.permissions.granting))
+    def provide(self, name: str, service: Service | Any) -> None:
+        """Register a service for plugins; it replaces the service of that name, and None removes it.
 
-    async def _close_services(self) -> None:
-        """Close each service once, even if another fails to close; a replacement before the one it
-        replaced."""
-        closed: list[Service] = []
-        for name, service in [*self._services.items(), *reversed(self._replaced_services)]:
-            close = getattr(service, "close", None)
-            if close is None or any(service is each for each in closed):
-                continue
-            closed.append(service)
-            try:
-                closing = close()
-                if inspect.isawaitable(closing):
-                    await closing
-            except Exception as error:
-                context = {"message": f"the {name} service failed to close", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(context)
-
-    def provide(self, name: str, service: Service) -> None:
-        """Register a service for plugins; it replaces the service of that name.
-
-        The host closes both at its own end. Until then requests to the replaced service continue, and the new
-        service may use it.
+        It is a `Service`, a function that is called with the caller and the params, or an object whose
+        methods are called so. The host closes both at its own end. Until then requests to the replaced
+        service continue, and the new service may use it.
         """
-        if self._services.get(name) is not None:
-            self._replaced_services.append((name, self._services[name]))
-        self._services[name] = service
+        self._services.provide(name, service)
 
-    def service(self, name: str) -> Service:
-        """The service of that name: the one that was provided, else the built-in one; None if there is
-        neither."""
-        if name not in self._services:
-            from plughost.services.registry import create_builtin
-
-            self._services[name] = create_builtin(name, self)
-        return self._services[name]
-
-    def _file_roots(self) -> Mapping[str, str]:
-        from plughost.contracts.ainb.default_roots import default_roots
-
-        return default_roots()
+    def service(self, name: str) -> Any:
+        """The service of that name: the one that was provided, the built-in one, or else one that a contract
+        brings; None if there is none."""
+        found = self._services.provided(name)
+        if found is None and not self._services.is_provided(name):
+            for contract in loadable_contracts():
+                if name in contract.services:
+                    return self._services.find(name, contract.name, contract.services)
+        return found
 
     def events(self, limit: int = 10_000, only: type[Event] = Event) -> Subscription:
         """Subscribe to the events of all plugins from now on, or to those of the class `only`. The queue
@@ -274,12 +252,12 @@ class Host:
             await asyncio.wait([stopping], timeout=1.0)
             raise
         finally:
-            for link in [*self._links]:  # whatever went wrong, nothing is left running
+            for link in [*self.context.links]:  # whatever went wrong, nothing is left running
                 link.kill()
             await self._sandboxes.close()
             self._events.close()
             self._clock.close()
-            await self._close_services()
+            await self._services.close()
         if failures:
             raise failures[0]
 

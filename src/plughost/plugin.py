@@ -15,6 +15,7 @@ from plughost._util.seconds import check_seconds
 from plughost.clock import Clock
 from plughost.contracts.base import Contract, ResolvedSpec
 from plughost.contracts.resolve import check_runnable, resolve_in_thread, sandbox_class
+from plughost.engine.caller import Caller
 from plughost.engine.instance import Instance
 from plughost.engine.io.process_link import ProcessLink
 from plughost.engine.io.tap import Origin, Tap, Tapping
@@ -26,15 +27,19 @@ from plughost.engine.supervisor import State
 from plughost.errors import BudgetExceeded, Malformed, PluginError, Stopped, UnknownMethod
 from plughost.permissions.capability import Capability
 from plughost.permissions.operator_only import OperatorAccess
-from plughost.reception import HostCallDispatcher
+from plughost.plugin_delegate import PluginDelegate
 from plughost.sandbox.explain.lints import lints
 from plughost.sandbox.memory.meter import MeteredTree
 from plughost.sandbox.plan import SandboxPlan
+from plughost.services.base import LogService, Service
+from plughost.services.dispatch import HostCallDispatcher
 from plughost.spec import PluginSpec
 from plughost.wire.messages import ABSENT, NOTHING, Response, decode
 
 if TYPE_CHECKING:
-    from plughost.host import Host
+    from plughost.host_context import HostContext
+    from plughost.sandbox.denials.classify import Denial
+    from plughost.sandbox.egress.connection import Connection
 
 T = TypeVar("T")
 
@@ -45,7 +50,7 @@ class Plugin:
 
     def __init__(
         self,
-        host: Host,
+        context: HostContext,
         spec: PluginSpec,
         contract: Contract,
         resolved: ResolvedSpec,
@@ -57,7 +62,7 @@ class Plugin:
         self._prepare_failure: PluginError | None = None
         self.name = spec.name
         self.contract = contract.name
-        self._host = host
+        self._context = context
         self._contract = contract
         self._set_spec(spec, resolved, confinement, failure)
         self._one_shot = resolved.policy.one_shot
@@ -69,6 +74,10 @@ class Plugin:
         """Redacts the secrets that were given to the plugin from everything that it says."""
         self._stopped = False
         self._pins: set[object] = set()
+        self.dispatcher = HostCallDispatcher(
+            contract.host_methods, self._find_service, lambda: self.capabilities, lambda: self.logs
+        )
+        """Hands the requests of its processes to the services of the host."""
         self._reloading = asyncio.Lock()
 
     def __repr__(self) -> str:
@@ -155,14 +164,17 @@ class Plugin:
 
     def log(self, what: str) -> None:
         """Add a line of the host to the plugin's log."""
-        add_note = getattr(self._host.service("logs"), "noted", None)
-        if add_note is not None:
-            add_note(self, what)
+        self.logs.note(self, what)
+
+    @property
+    def logs(self) -> LogService:
+        """The log service of its host."""
+        return self._context.services.logs
 
     @property
     def clock(self) -> Clock:
         """The clock of its host."""
-        return self._host._clock
+        return self._context.clock
 
     def pin(self, reason: object) -> None:
         """Keep the plugin from being stopped for idleness until `unpin` is called with the same `reason`."""
@@ -280,7 +292,7 @@ class Plugin:
         if self._stopped:
             raise Stopped("the host has stopped it", plugin=self.name)
         old, before = self._current, (self.spec, self._resolved, self._confinement, self._prepare_failure)
-        undo = self._host._sandboxes.checkpoint(self.name)
+        undo = self._context.sandboxes.checkpoint(self.name)
         await self._reload_spec()
         self._generation += 1
         if old is None or old.state not in (State.RUNNING, State.SPAWNING, State.BACKOFF):
@@ -313,15 +325,15 @@ class Plugin:
         if follows and resolved.manifest_command is not None:
             spec = msgspec.structs.replace(spec, command=resolved.manifest_command)
         check_runnable(spec, resolved)
-        self._set_spec(spec, resolved, await self._host._sandboxes.confine(spec, resolved))
+        self._set_spec(spec, resolved, await self._context.sandboxes.confine(spec, resolved))
 
-    async def _prepare(self) -> OpenLink:
+    async def prepare(self) -> OpenLink:
         """How the next process is started; prepares the sandbox first if that failed before."""
         async with self._reloading:
             if self._open_link is None:
                 spec, resolved = self.spec, self._resolved
                 try:
-                    confinement = await self._host._sandboxes.confine(spec, resolved)
+                    confinement = await self._context.sandboxes.confine(spec, resolved)
                 except PluginError as error:
                     self._prepare_failure = error
                     raise
@@ -348,8 +360,8 @@ class Plugin:
             return
         launch = confinement.launch
         # Some sandboxes need a certain mode.
-        mode = self._host._launch_mode if launch.mode == "auto" else launch.mode
-        launch = msgspec.structs.replace(launch, launcher=self._host._launcher, mode=mode)
+        mode = self._context.launch_mode if launch.mode == "auto" else launch.mode
+        launch = msgspec.structs.replace(launch, launcher=self._context.launcher, mode=mode)
         self._open_link = functools.partial(ProcessLink, launch)
         if (limit := confinement.metered_memory) is not None:
             self._metered_tree = MeteredTree(
@@ -363,8 +375,9 @@ class Plugin:
     def _on_memory_exceeded(self, used: int) -> None:
         self.fail_all(self._memory_error(f"it used {used >> 20} MiB of memory, more than the limit of"))
 
-    def _oom_kill_error(self) -> BudgetExceeded | None:
-        if not self._host._sandboxes.was_oom_killed(self.name):
+    def kill_reason(self) -> BudgetExceeded | None:
+        """Why the kernel killed a process, if it was over its memory limit; otherwise None."""
+        if not self._context.sandboxes.was_oom_killed(self.name):
             return None
         return self._memory_error("the kernel ended it: its control group was at the memory limit of")
 
@@ -384,7 +397,7 @@ class Plugin:
         for instance in [*self._instances]:
             instance.stop()
         await asyncio.gather(*(instance.gone() for instance in [*self._instances]))
-        await self._host._sandboxes.release(self.name)
+        await self._context.sandboxes.release(self.name)
 
     def kill(self) -> None:
         """Kill its processes now."""
@@ -444,25 +457,20 @@ class Plugin:
         return instance
 
     def _new_instance(self) -> Instance:
-        host = self._host
-        offered = frozenset(
-            method
-            for method, host_method in self._contract.host_methods.items()
-            if host.service(host_method.service.partition(".")[0]) is not None
-        )
-        resolved = msgspec.structs.replace(self._resolved, offered=offered)
+        context = self._context
+        resolved = msgspec.structs.replace(self._resolved, offered=self.dispatcher.offered())
         session = self._contract.session(self.spec, resolved)
         instance = Instance(
             self.name,
             self._generation,
             self._open_link,
-            self._resolved.policy.capped(host._max_grace),
+            self._resolved.policy.capped(context.max_grace),
             session,
-            clock=host._clock,
-            events=host._events,
-            delegate=HostCallDispatcher(self),
-            links=host._links,
-            tapping=None if host._tap is None else self._tapping(host._tap, session),
+            clock=context.clock,
+            events=context.events,
+            delegate=PluginDelegate(self, self._instances),
+            links=context.links,
+            tapping=None if context.tap is None else self._tapping(context.tap, session),
         )
         self._instances.add(instance)
         return instance
@@ -471,10 +479,54 @@ class Plugin:
         origin = Origin(self.name, self.contract, type(session.framing()).__name__, self._generation)
         return Tapping(tap, origin, asyncio.get_running_loop())
 
-    def _on_retired(self, instance: Instance) -> None:
+    # Callbacks of instances (`PluginDelegate`)
+
+    @property
+    def pinned(self) -> bool:
+        """Whether it must not be stopped for idleness."""
+        return bool(self._pins)
+
+    def on_started(self, caller: Caller) -> None:
+        """A process was started."""
+        if self._metered_tree is not None:
+            self._context.sandboxes.meter.started(self._metered_tree)
+        self.dispatcher.on_process_started(caller)
+
+    def on_retired(self, instance: Instance) -> None:
         """An instance takes no more calls: the next call starts another."""
         if self._current is instance:
             self._current = None
+
+    def on_gone(self) -> None:
+        """An instance and all its processes have ended."""
+        if all(instance.generation == self._generation for instance in self._instances):
+            self._context.sandboxes.drop_old_generation(self.name)
+
+    def report_denials(self, caller: Caller, records: list[bytes]) -> None:
+        """Log what the sandbox has refused to a process, with the grants that would allow it."""
+        if self._confinement is None:
+            return
+
+        def log_denial(denial: Denial | None) -> None:
+            from plughost.sandbox.denials.classify import format_denial
+
+            try:
+                self.logs.on_denied(caller, *format_denial(denial, self._resolved.permissions.granting))
+            except Exception as error:  # the program's own log service
+                caller.warn(f"the host failed to log a denial: {type(error).__name__}: {error}")
+
+        self._context.sandboxes.report_denials(
+            self.name, records, caller.generation, self._confinement.visible_access, log_denial
+        )
+
+    def report_connection(self, connection: Connection) -> None:
+        """Log a connection of a sandboxed process that has ended or was refused."""
+        from plughost.sandbox.denials.connections import grant_for
+
+        self.logs.on_connected(self, connection, grant_for(connection, self._resolved.permissions.granting))
+
+    def _find_service(self, name: str) -> Service | None:
+        return self._context.services.find(name, self.contract, self._contract.services)
 
 
 def _cancel_reason(error: BaseException) -> str:

@@ -258,6 +258,8 @@ class Host:
         loop = self._loop
 
         async def serve(caller: Caller, params: Any) -> Any:
+            if not isinstance(caller.plugin, asynchronous.Plugin):
+                raise Stopped("the host has ended")
             return await in_daemon_thread(service, Plugin(caller.plugin, loop), params)
 
         registered = serve if inspect.isroutine(service) else service

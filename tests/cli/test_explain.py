@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from plughost.cli.ui.explanation import show
-from plughost.contracts.base import HostMethod, Permissions, ResolvedSpec
+from plughost.contracts.base import Permissions, ResolvedSpec
 from plughost.engine.launcher.launch import Launch
 from plughost.engine.policy import LifecyclePolicy
 from plughost.errors import SandboxUnavailable
@@ -30,6 +30,7 @@ from plughost.sandbox.explain.report import GrantSource
 from plughost.sandbox.mechanisms.features import KernelFeatures
 from plughost.sandbox.plan import unconfined
 from plughost.sandbox.users import RECORDS
+from plughost.services.host_method import HostMethod
 from plughost.spec import PluginSpec
 from tests.support import ROOT
 from tests.support.confinable import PATH, needs

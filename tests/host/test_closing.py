@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 import plughost
+from plughost.contract import LogService
 from tests.support import ROOT, all_gone, puppet, until
 from tests.support.confinable import needs, open_folder
 
@@ -70,7 +71,7 @@ async def test_a_closed_host_cannot_be_entered():
     assert error.value.hint == "create another Host"
 
 
-class Failing:
+class Failing(LogService):
     """A log service of a program, with a fault."""
 
     def set_threshold(self, name: str, level: str) -> None:

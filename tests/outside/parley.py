@@ -15,6 +15,7 @@ from plughost import CallFailed, Denied, HandshakeFailed, PluginError, UnknownMe
 from plughost.contract import (
     ABSENT,
     NOTHING,
+    BaseContract,
     BaseSession,
     Capability,
     ContentLength,
@@ -120,11 +121,9 @@ class AddParams(msgspec.Struct):
     b: int
 
 
-class ParleyContract:
+class ParleyContract(BaseContract):
     name = "parley"
     options: type[msgspec.Struct] = Options
-    default_grants: tuple[str, ...] = ()
-    sandbox = "none"
     host_methods: Mapping[str, HostMethod] = {
         "host/add": HostMethod("add", None, AddParams),
         "host/secret": HostMethod("secret", "secrets"),

@@ -65,6 +65,6 @@ async def test_endless_kinds_of_denials_stay_bounded(host, tmp_path):
         name, generation = "puppet", 1
 
     for number in range(5000):
-        logs.denied(Caller(), f"thing {number}", "no")
+        logs.on_denied(Caller(), f"thing {number}", "no")
     assert len(logs._denied["puppet"]) <= 1000
     assert len(logs.recent("puppet")) <= 1000

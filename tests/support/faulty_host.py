@@ -6,9 +6,10 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
+import plughost.reception
+
 import plughost.cli.commands.run
 import plughost.cli.commands.x
-import plughost.reception
 from plughost import config
 from plughost.cli.main import main
 from plughost.contracts import jsonrpc

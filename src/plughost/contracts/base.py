@@ -1,4 +1,4 @@
-"""The types that a contract is made of: the `Contract` protocol, host methods, and the resolved spec.
+"""The types that a contract is made of: the `Contract` protocol, its base class, and the resolved spec.
 
 A contract outside this package implements `Contract`, registers in the entry-point group
 `plughost.contracts`, exactly as ours do, and is found by name (`registry.py`).
@@ -6,7 +6,7 @@ A contract outside this package implements `Contract`, registers in the entry-po
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -16,28 +16,12 @@ from plughost.engine.session import Session
 from plughost.permissions.access import NONE, Access
 from plughost.permissions.capability import Capability
 from plughost.permissions.operator_only import OperatorAccess
+from plughost.services.base import ServiceFactory
+from plughost.services.host_method import HostMethod
 from plughost.spec import PluginSpec
 
 if TYPE_CHECKING:  # import time that a program may not need to spend
     from pathlib import Path
-
-
-class HostMethod(msgspec.Struct, frozen=True):
-    """A method that plugins may call on the host: the capability it needs, and the service that answers
-    it."""
-
-    service: str
-    """The service and its method: `snapshots.get`."""
-    capability: str | None = None
-    """The capability that a caller needs; checked before anything else."""
-    params: Any = dict
-    """The type to which the params are decoded."""
-    result: Callable[[Any], Any] | None = None
-    """Converts the service's result to the contract's wire format."""
-    checks: tuple[str, ...] = ()
-    """Used instead of `capability`: the service itself decides which of these is needed."""
-    notification: bool = False
-    """A notification: handled at once and in order, and not answered."""
 
 
 class GrantEffect(msgspec.Struct, frozen=True):
@@ -141,10 +125,16 @@ class Contract(Protocol):
     """The contract's own options in plughost.toml and in PluginSpec.options."""
     host_methods: Mapping[str, HostMethod]
     """The host methods that its plugins may call, by wire method."""
+    services: Mapping[str, ServiceFactory]
+    """Services of the contract's own, by name: they answer its host methods before the built-in ones do. A
+    program's own service of that name comes first."""
     default_grants: tuple[str, ...]
     """The grants of a plugin for which the operator sets none."""
     sandbox: str
     """The sandbox class of a plugin for which the operator sets none: strict | landlock | none."""
+    resolves_without_files: bool
+    """Whether `resolve` opens no files. Otherwise it is called in a thread: manifests are untrusted
+    documents, and the disk may be slow."""
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         """Returns the spec described by the folder's manifest; None when the folder has no manifest of this
@@ -155,3 +145,16 @@ class Contract(Protocol):
 
     def session(self, spec: PluginSpec, resolved: ResolvedSpec) -> Session:
         """Creates the protocol session of one plugin instance."""
+
+
+class BaseContract:
+    """A base class with the defaults of most contracts; a contract overrides what differs."""
+
+    host_methods: Mapping[str, HostMethod] = {}
+    services: Mapping[str, ServiceFactory] = {}
+    default_grants: tuple[str, ...] = ()
+    sandbox = "none"
+    resolves_without_files = False
+
+    def read_folder(self, folder: Path) -> PluginSpec | None:
+        return None

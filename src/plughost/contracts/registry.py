@@ -35,14 +35,18 @@ def contract_names() -> list[str]:
     return sorted(_registered())
 
 
+def loadable_contracts() -> list[Contract]:
+    """All contracts that can be loaded. The others are left out, with a RuntimeWarning: no plugin could use
+    them anyway."""
+    return [loaded for name in contract_names() if (loaded := _load_or_warn(_find(name))) is not None]
+
+
 def detect_contract(folder: Path) -> PluginSpec | None:
     """Returns the spec described by a manifest in `folder`; None when no contract finds one there.
 
-    A folder with manifests of two contracts is refused: its author must not choose the weaker one. A contract
-    that cannot be loaded is left out, with a RuntimeWarning: no plugin could use it anyway.
+    A folder with manifests of two contracts is refused: its author must not choose the weaker one.
     """
-    contracts = [loaded for name in contract_names() if (loaded := _load_or_warn(_find(name))) is not None]
-    specs = [spec for contract in contracts if (spec := contract.read_folder(folder)) is not None]
+    specs = [spec for contract in loadable_contracts() if (spec := contract.read_folder(folder)) is not None]
     if len(specs) > 1:
         names = " and ".join(spec.contract for spec in specs)
         raise InvalidSpec(

@@ -23,11 +23,8 @@ def sandbox_class(spec: PluginSpec, contract: Contract) -> str:
 
 
 async def resolve_in_thread(contract: Contract, spec: PluginSpec) -> ResolvedSpec:
-    """Runs `contract.resolve(spec)` in a thread: manifests are untrusted documents, and the disk may be slow.
-
-    A contract that opens no files sets `binds_without_files = True`, and is called without a thread.
-    """
-    if getattr(contract, "binds_without_files", False):
+    """Runs `contract.resolve(spec)`, in a thread if it opens files."""
+    if contract.resolves_without_files:
         return contract.resolve(spec)
     return await asyncio.to_thread(contract.resolve, spec)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
+from plughost.clock import Clock
 from plughost.engine.session import Session
+from plughost.permissions.capability import Capability
+from plughost.permissions.operator_only import OperatorAccess
 from plughost.wire.framing import Framing
 
 
@@ -31,6 +34,36 @@ class Publication:
         return frame
 
 
+class CallingPlugin(Protocol):
+    """The plugin whose process makes a request, as services see it."""
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """The capabilities that it has."""
+
+    @property
+    def operator_access(self) -> OperatorAccess:
+        """The access that the operator granted by name."""
+
+    @property
+    def folder(self) -> str | None:
+        """Its own folder, which tells it from another plugin of the same name."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that each of its processes is subscribed to from the start."""
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of its host."""
+
+    def pin(self, reason: object) -> None:
+        """Keep it from being stopped for idleness."""
+
+    def unpin(self, reason: object) -> None:
+        """Undo `pin`."""
+
+
 class Caller:
     """The process that makes a request, as services see it. It ends with its process, or when a new
     generation replaces it."""
@@ -51,12 +84,12 @@ class Caller:
         """Send a publication to the process; False when it is not running."""
         self.warn = warn
         """Report to the operator that something the process sent was dropped."""
-        self._plugin: Callable[[], Any] = lambda: None
+        self._plugin: Callable[[], CallingPlugin | None] = lambda: None
         self._end_callbacks: list[Callable[[], None]] | None = []
 
     @property
-    def plugin(self) -> Any:
-        """The Plugin; None when its host has been garbage collected."""
+    def plugin(self) -> CallingPlugin | None:
+        """The plugin; None when its host has been garbage collected."""
         return self._plugin()
 
     @property
@@ -64,7 +97,7 @@ class Caller:
         """Whether the process has ended or was replaced."""
         return self._end_callbacks is None
 
-    def belongs_to(self, plugin: Any) -> None:
+    def belongs_to(self, plugin: CallingPlugin) -> None:
         """Set `plugin`, by a weak reference."""
         self._plugin = weakref.ref(plugin)
 

@@ -12,6 +12,7 @@ from plughost.clock import Clock
 from plughost.engine.caller import Caller
 from plughost.errors import InvalidSpec
 from plughost.events import EventHub, Logged
+from plughost.services.base import EgressConnection, LogService, LogSource
 
 LEVELS = ("trace", "debug", "info", "warn", "error")
 MAX_LINES = 1000
@@ -30,31 +31,7 @@ class LogLine(Protocol):
     fields: msgspec.Raw
 
 
-class LogSource(Protocol):
-    """The plugin of a line: its name and generation."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def generation(self) -> int: ...
-
-
-class Connected(Protocol):
-    """A connection of a sandboxed plugin, as the egress proxy reports it."""
-
-    host: str
-    port: int
-    asked: str
-    address: str
-    verdict: Any
-    why: str
-    up: int
-    down: int
-    seconds: float
-
-
-class Logs:
+class Logs(LogService):
     """The logs service: keeps the last lines of each plugin. Lines below a plugin's threshold are dropped."""
 
     def __init__(self, events: EventHub, clock: Clock, thresholds: Mapping[str, str] | None = None) -> None:
@@ -83,21 +60,21 @@ class Logs:
         if LEVELS.index(line.level) >= LEVELS.index(threshold):
             self._keep(self._line(caller, line.level, line.message, _fields(line.fields), "log"))
 
-    def overheard(self, caller: Caller, lines: list[str]) -> None:
+    def on_stderr(self, caller: Caller, lines: list[str]) -> None:
         """Log lines of stderr. They have no level of their own, and are never filtered."""
         for line in lines[-MAX_LINES:]:
             self._keep(self._line(caller, "info", line, None, "stderr"))
 
-    def noted(self, about: LogSource, what: str) -> None:
+    def note(self, source: LogSource, what: str) -> None:
         """Log a remark of the host on a plugin."""
-        self._keep(self._line(about, "warn", what, None, "host"))
+        self._keep(self._line(source, "warn", what, None, "host"))
 
-    def denied(self, caller: LogSource, what: str, remedy: str) -> None:
+    def on_denied(self, source: LogSource, what: str, remedy: str) -> None:
         """Log a denial with the remedy, once per generation however often the plugin asks."""
-        if self._is_first(caller, what):
-            self._keep(self._line(caller, "warn", f"{what} ({remedy})", None, "denied"))
+        if self._is_first(source, what):
+            self._keep(self._line(source, "warn", f"{what} ({remedy})", None, "denied"))
 
-    def connected(self, caller: LogSource, connection: Connected, remedy: str = "") -> None:
+    def on_connected(self, source: LogSource, connection: EgressConnection, remedy: str) -> None:
         """Log a connection of a sandboxed plugin that has ended or was refused. Each is an event; of refused
         ones with the same reason only the first is kept, with the remedy."""
         host = f"[{connection.host}]" if ":" in connection.host else connection.host
@@ -109,23 +86,23 @@ class Logs:
             "seconds": round(connection.seconds, 3),
         }
         if connection.verdict != "refused":
-            self._keep(self._line(caller, "info", message, traffic, "egress"))
-        elif self._is_first(caller, message):
-            self._keep(self._line(caller, "warn", f"{message} ({remedy})", traffic, "denied"))
+            self._keep(self._line(source, "info", message, traffic, "egress"))
+        elif self._is_first(source, message):
+            self._keep(self._line(source, "warn", f"{message} ({remedy})", traffic, "denied"))
         elif self._events:
-            self._events.publish(self._line(caller, "warn", message, traffic, "denied"))
+            self._events.publish(self._line(source, "warn", message, traffic, "denied"))
 
-    def _is_first(self, caller: LogSource, what: str) -> bool:
-        denied = self._denied.setdefault(caller.name, {})
+    def _is_first(self, source: LogSource, what: str) -> bool:
+        denied = self._denied.setdefault(source.name, {})
         if len(denied) >= MAX_LINES:
             denied.clear()
-        last, denied[what] = denied.get(what), caller.generation
-        return last != caller.generation
+        last, denied[what] = denied.get(what), source.generation
+        return last != source.generation
 
-    def _line(self, caller: LogSource, level: str, message: str, fields: Any, source: str) -> Logged:
+    def _line(self, about: LogSource, level: str, message: str, fields: Any, source: str) -> Logged:
         return Logged(
-            plugin=caller.name,
-            generation=caller.generation,
+            plugin=about.name,
+            generation=about.generation,
             at=self._clock.time(),
             level=level,
             message=message[:MAX_MESSAGE],

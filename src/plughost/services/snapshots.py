@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from plughost.engine.caller import Caller, Publication
 from plughost.errors import InvalidSpec, Overloaded
+from plughost.services.base import BaseService
 from plughost.wire.base64_bytes import Octets, decode_plain
 
 # Limits, so that a plugin cannot use up the memory of the host.
@@ -65,7 +66,7 @@ class PublisherUsage:
         self.size += size
 
 
-class Snapshots:
+class Snapshots(BaseService):
     """The snapshots service. A publisher does not get its own publications. A plugin that is not running gets
     none, and nothing is replayed."""
 
@@ -79,9 +80,9 @@ class Snapshots:
 
     # Requests of plugins
 
-    def joined(self, caller: Caller) -> None:
-        """A process has started: subscribe it to the topics of its plugin."""
-        for topic in caller.plugin.topics:
+    def on_process_started(self, caller: Caller) -> None:
+        """Subscribe the process to the topics of its plugin."""
+        for topic in caller.plugin.topics if caller.plugin is not None else ():
             self._subscribe(topic, caller)
 
     async def get(self, caller: Caller, params: OnTopic) -> Snapshot:

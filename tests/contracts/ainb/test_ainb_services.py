@@ -9,8 +9,8 @@ import stat
 import pytest
 
 import plughost
+from plughost.contract import BaseService
 from plughost.events import Dropped, Logged
-from plughost.services.actions import Actions
 from plughost.services.files.service import FileService
 from plughost.services.network.service import NetworkService
 from tests.support import seen, until, web
@@ -290,11 +290,11 @@ async def test_an_action_that_runs_a_child_needs_spawn_subprocess(host, tmp_path
 
 
 async def test_an_embedding_program_replaces_a_service_by_name(host, tmp_path, mark):
-    class Mine(Actions):
+    class Mine(BaseService):
         async def invoke(self, caller, params):
             return f"{caller.name} wants {params.action}".encode()
 
-    host.provide("actions", Mine(host))
+    host.provide("actions", Mine())
     plugin = await host.add(spec(folder(tmp_path / mark)))
     answer = await ask(plugin, "host/action/invoke", {"action": "anything", "payload": ""})
     assert answer == {"payload": b64("puppet wants anything")}

@@ -19,7 +19,7 @@ def kept() -> logs.Logs:
 
 def test_the_last_lines_are_kept_up_to_a_number(kept: logs.Logs) -> None:
     for number in range(3):
-        kept.overheard(LOUD, [f"{number}.{line}" for line in range(900)])
+        kept.on_stderr(LOUD, [f"{number}.{line}" for line in range(900)])
     said = [line.message for line in kept.recent("loud")]
     assert len(said) == logs.MAX_LINES
     assert said[-1] == "2.899"
@@ -28,7 +28,7 @@ def test_the_last_lines_are_kept_up_to_a_number(kept: logs.Logs) -> None:
 
 def test_long_lines_are_kept_up_to_an_amount(kept: logs.Logs) -> None:
     for number in range(2000):
-        kept.overheard(LOUD, [f"{number} " + "x" * 8000])
+        kept.on_stderr(LOUD, [f"{number} " + "x" * 8000])
     said = kept.recent("loud")
     assert sum(len(line.message) for line in said) <= logs.MAX_BYTES
     assert len(said) > 100

@@ -16,6 +16,7 @@ from plughost.contracts.jsonrpc import TIMED_OUT
 from plughost.engine.caller import Caller
 from plughost.host import Host
 from plughost.services.logs import LEVELS
+from plughost.testing.clock import VirtualClock
 
 INVOKE = "host/action/invoke"
 MOMENT = 0.02
@@ -63,9 +64,9 @@ def _endless(host: Host, limits: dict[str, int]) -> None:
     begun."""
 
     async def endless(caller: Caller, payload: bytes) -> bytes:
-        asyncio.get_running_loop().call_later(
-            MOMENT, caller.plugin.clock.advance, max(limits.values()) / 1000
-        )
+        clock = caller.plugin.clock if caller.plugin is not None else None
+        assert isinstance(clock, VirtualClock)
+        asyncio.get_running_loop().call_later(MOMENT, clock.advance, max(limits.values()) / 1000)
         await asyncio.Event().wait()
         return b""
 

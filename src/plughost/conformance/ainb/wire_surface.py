@@ -21,12 +21,13 @@ from plughost.conformance.ainb.type_names import TypeNames
 from plughost.contracts import jsonrpc
 from plughost.contracts.ainb import chunks, client, contract, manifest, messages, session
 from plughost.contracts.ainb.contract import Ainb
-from plughost.contracts.base import HostMethod
+from plughost.contracts.ainb.services import NAMESPACES
 from plughost.errors import PluginError
 from plughost.services import snapshots
 from plughost.services.actions import Actions
 from plughost.services.files import reader
 from plughost.services.files.service import FileService
+from plughost.services.host_method import HostMethod
 from plughost.services.logs import Logs
 from plughost.services.network.service import NetworkService
 from plughost.testing import VirtualClock
@@ -136,7 +137,7 @@ async def _host_to_plugin(type_names: TypeNames) -> list[str]:
     plugin.event("topic", b"")
     invoked = messages.ActionInvokeParams("an action", b"")
     another: Any = SimpleNamespace(name="another", plugin=scribe)
-    actions = Actions(scribe)
+    actions = Actions(scribe, kind=NAMESPACES, method="host/action/invoke")
     asked = (plugin.render(1, 1), plugin.cli("namespace", []), actions.invoke(another, invoked))
     await asyncio.gather(*asked, return_exceptions=True)
     speaker = session.AinbSession(

@@ -11,13 +11,13 @@ import msgspec
 
 from plughost._util.real_path import real_path
 from plughost._util.text import escape_controls
-from plughost.contracts.ainb import manifest, manifest_limits, messages
+from plughost.contracts.ainb import manifest, manifest_limits, messages, services
 from plughost.contracts.ainb.client import Ainb, CliResult
 from plughost.contracts.ainb.default_roots import FILE_CAPABILITIES, default_roots
 from plughost.contracts.ainb.manifest import ABI_VERSION, AinbManifest, Capabilities
 from plughost.contracts.ainb.messages import KeyEvent, RenderResult, WireBuffer
 from plughost.contracts.ainb.session import AinbSession
-from plughost.contracts.base import DataFolder, HostMethod, Permissions, ResolvedSpec, SandboxNeeds
+from plughost.contracts.base import BaseContract, DataFolder, Permissions, ResolvedSpec, SandboxNeeds
 from plughost.contracts.resolve import from_host, read_options, sandbox_class
 from plughost.contracts.settings import AUTHOR_MAY_LOWER
 from plughost.engine.policy import LifecyclePolicy
@@ -26,6 +26,8 @@ from plughost.permissions.access import Access
 from plughost.permissions.capabilities import allows, effective
 from plughost.permissions.capability import Capability
 from plughost.permissions.operator_only import operator_access
+from plughost.services.base import ServiceFactory
+from plughost.services.host_method import HostMethod
 from plughost.spec import PluginSpec
 
 __all__ = [
@@ -83,13 +85,12 @@ MAX_REVERSE = 32
 """Plugin requests that are served at a time: each may hold a file of 12 MiB in memory."""
 
 
-class AinbContract:
+class AinbContract(BaseContract):
     """The contract of ainb plugins: reads manifest.toml, resolves specs and creates sessions."""
 
     name = "ainb"
     options: type[msgspec.Struct] = AinbOptions
     default_grants: tuple[str, ...] = (DECLARED,)
-    sandbox = "none"
     host_methods: Mapping[str, HostMethod] = {
         "host/snapshot/get": HostMethod(
             "snapshots.get",
@@ -119,6 +120,8 @@ class AinbContract:
         ),
         "host/network/fetch": HostMethod("network.fetch", "network", messages.NetworkFetchParams),
     }
+
+    services: Mapping[str, ServiceFactory] = {"actions": services.action_service, "fs": services.file_service}
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         folder = Path(real_path(folder))

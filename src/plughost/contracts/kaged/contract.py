@@ -15,9 +15,9 @@ import msgspec
 from plughost._util.json_schema import validation
 from plughost._util.real_path import real_path
 from plughost.contracts.base import (
+    BaseContract,
     DataFolder,
     GrantEffect,
-    HostMethod,
     Permissions,
     ResolvedSpec,
     SandboxNeeds,
@@ -35,6 +35,7 @@ from plughost.errors import InvalidSpec
 from plughost.permissions import intersection
 from plughost.permissions.access import Access
 from plughost.permissions.parse import union
+from plughost.services.host_method import HostMethod
 from plughost.spec import PluginSpec
 from plughost.wire.messages import encode
 
@@ -76,12 +77,11 @@ class KagedSettings(msgspec.Struct, frozen=True):
     config: Any
 
 
-class KagedContract:
+class KagedContract(BaseContract):
     """The contract of kaged plugins: reads manifest.yaml, resolves specs and creates sessions."""
 
     name = "kaged"
     options: type[msgspec.Struct] = KagedOptions
-    default_grants: tuple[str, ...] = ()
     sandbox = "strict"
     host_methods: Mapping[str, HostMethod] = {
         "kaged.storage.get": HostMethod("storage.get", READ, messages.KeyParams),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from plughost.contracts.base import HostMethod, Permissions, ResolvedSpec
+from plughost.contracts.base import BaseContract, Permissions, ResolvedSpec
 from plughost.contracts.mcptest.client import Mcptest, PluginResponse
 from plughost.contracts.mcptest.errors import (
     InvalidJson,
@@ -51,15 +50,12 @@ class McptestOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum bytes of a response line."""
 
 
-class McptestContract:
+class McptestContract(BaseContract):
     """The contract of mcptest plugins; it has neither manifests nor capabilities."""
 
     name = "mcptest"
     options: type[msgspec.Struct] = McptestOptions
-    host_methods: Mapping[str, HostMethod] = {}
-    default_grants: tuple[str, ...] = ()
-    sandbox = "none"
-    binds_without_files = True
+    resolves_without_files = True
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return None  # the contract knows no manifest

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from plughost.contracts.base import HostMethod, Permissions, ResolvedSpec
+from plughost.contracts.base import BaseContract, Permissions, ResolvedSpec
 from plughost.contracts.resolve import read_options
 from plughost.contracts.rune.client import Rune, RuneResult
 from plughost.contracts.rune.errors import (
@@ -58,15 +57,12 @@ class RuneOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Maximum bytes of a request line, up to 64 MiB. A response always has at most 1 MiB."""
 
 
-class RuneContract:
+class RuneContract(BaseContract):
     """The contract of rune plugins; the manifest arrives in the handshake, not from a file."""
 
     name = "rune"
     options: type[msgspec.Struct] = RuneOptions
-    host_methods: Mapping[str, HostMethod] = {}
-    default_grants: tuple[str, ...] = ()
-    sandbox = "none"
-    binds_without_files = True
+    resolves_without_files = True
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return None  # the manifest comes over the wire, in the handshake

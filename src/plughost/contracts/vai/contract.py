@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 
 from plughost._util.real_path import real_path
-from plughost.contracts.base import DataFolder, HostMethod, Permissions, ResolvedSpec, SandboxNeeds
+from plughost.contracts.base import BaseContract, DataFolder, Permissions, ResolvedSpec, SandboxNeeds
 from plughost.contracts.resolve import folder_of, from_host, read_options, sandbox_class
 from plughost.contracts.settings import AUTHOR_MAY_LOWER
 from plughost.contracts.vai import manifest, target_platform
@@ -74,14 +74,12 @@ class VaiSettings(msgspec.Struct, frozen=True):
     served: tuple[Export, ...]
 
 
-class VaiContract:
+class VaiContract(BaseContract):
     """The contract of vai packages: reads vai-plugin.toml, resolves specs and creates sessions."""
 
     name = "vai"
     options: type[msgspec.Struct] = VaiOptions
-    default_grants: tuple[str, ...] = ()
     sandbox = "strict"
-    host_methods: Mapping[str, HostMethod] = {}
 
     def read_folder(self, folder: Path) -> PluginSpec | None:
         return spec_of(folder) if (folder / manifest.FILE).exists() else None

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 from plughost.engine.caller import Caller
+from plughost.services.base import BaseService
 from plughost.services.caller_access import capability_names, operator_access
 from plughost.services.files.reader import LARGEST, ByManifest, FileContent, Files, FolderEntry
 
@@ -30,7 +31,7 @@ class OnFile(OnPath, Protocol):
     length: int | None
 
 
-class FileService:
+class FileService(BaseService):
     """The files service. `roots` maps capabilities to folders; by naming them, the embedding program opens
     them.
 
@@ -69,5 +70,5 @@ class FileService:
     async def _run(self, function: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from plughost.engine.caller import Caller
+from plughost.services.base import BaseService
 from plughost.services.caller_access import network_hosts, operator_access
 from plughost.services.network.fetch import Fetch, Fetched, Network
 from plughost.wire.base64_bytes import Octets, decode_plain
@@ -19,7 +20,7 @@ class ToFetch(Protocol):
     headers: list[tuple[str, str]]
 
 
-class NetworkService:
+class NetworkService(BaseService):
     """The network service: HTTP requests on behalf of plugins, to the hosts that were granted."""
 
     def __init__(self, network: Network | None = None) -> None:

@@ -22,6 +22,7 @@ import msgspec
 
 from plughost.engine.caller import Caller
 from plughost.errors import Overloaded, Stopped
+from plughost.services.base import BaseService
 from plughost.services.storage.messages import (
     Deleted,
     DeleteKey,
@@ -86,7 +87,7 @@ def storage_file(folder: str, plugin: str) -> str:
     return os.path.join(folder, file_name(plugin))
 
 
-class Storage:
+class Storage(BaseService):
     """The storage service: durable keys and values. The requests of one plugin are served in order; those
     that come while others are being committed share the next commit."""
 

@@ -40,7 +40,7 @@ class HostProcess:
             loop,
             executed.set_result,
             lambda: self._ended.set_result(None),
-            self.stderr.extend,
+            on_stderr=self.stderr.extend,
         )
         self._channel = PipeChannel(
             loop,

@@ -112,6 +112,9 @@ class Instance:
 
     # Interface for the plugin
 
+    def __repr__(self) -> str:
+        return f"<Instance {self.name}#{self.generation} {self.state.value}>"
+
     @property
     def state(self) -> State:
         return self._supervisor.state
@@ -317,9 +320,9 @@ class Instance:
             self._loop,
             self._on_executed,
             self._on_exit,
-            self._on_stderr,
-            self._on_denials,
-            self._delegate.redactor,
+            on_stderr=self._on_stderr,
+            on_denials=self._on_denials,
+            redactor=self._delegate.redactor,
         )
         self._channel = PipeChannel(
             self._loop,
@@ -405,7 +408,7 @@ class Instance:
         if self._one_shot_answer is not None:
             self._fail(Crashed(f"it did not end within {self._policy.grace:g} s after its answer"))
         elif after_term > 0 and self._process is not None:
-            self._process.ask_to_end()
+            self._process.terminate()
             self._timer.after(after_term, self._kill)
         else:
             self._kill()

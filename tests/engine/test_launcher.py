@@ -224,7 +224,7 @@ async def test_a_polite_signal_reaches_the_plugin_itself(launcher, mode):
     loop.add_reader(process.stdout, readable.set)
     await readable.wait()
     loop.remove_reader(process.stdout)
-    process.ask_to_end()
+    process.terminate()
     await asyncio.wait_for(exited, 10)
     assert process.exit_status == 42
     os.close(process.stdin)

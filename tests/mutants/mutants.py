@@ -45,7 +45,7 @@ MUTANTS = [
     Mutant("two-lengths-pass", "wire/framing.py", "if self._lsp and self._length >= 0:", "if False:", WIRE),
     Mutant("two-content-types-pass", "wire/framing.py", "if self._typed:", "if False:", WIRE),
     Mutant("any-charset-will-do", "wire/framing.py", "charset[1].lower() not in _UTF8", "False", WIRE),
-    Mutant("headers-without-end", "wire/framing.py", "if self._held > self._header_limit:", "if False:", WIRE),
+    Mutant("headers-without-end", "wire/framing.py", "if self._header_size > self._header_limit:", "if False:", WIRE),
     Mutant("half-a-frame-is-no-error", "wire/framing.py", "        self._broken = True\n        if not self._in_body:", "        return []\n        if not self._in_body:", WIRE),
     Mutant("content-length-off-by-one", "wire/framing.py", '% (len(body), body)', '% (len(body) + 1, body)', WIRE),
     # Who waits for what

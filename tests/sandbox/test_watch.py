@@ -33,7 +33,7 @@ async def run(launch, during=None):
     loop = asyncio.get_running_loop()
     executed, exited, refused = loop.create_future(), loop.create_future(), []
     process = Process(
-        launch, loop, executed.set_result, lambda: exited.set_result(None), None, refused.extend
+        launch, loop, executed.set_result, lambda: exited.set_result(None), on_denials=refused.extend
     )
     try:
         async with asyncio.timeout(60):
@@ -95,7 +95,7 @@ async def test_the_plugins_end_is_the_end_as_it_was(run_dir, deed, status):
 async def test_a_polite_signal_goes_to_the_plugin(run_dir):
     patient = "trap 'exit 5' TERM; echo ready; read line; exit 1"
     launch = confinement(run_dir, ["/bin/sh", "-c", patient], class_="landlock").launch
-    assert (await run(launch, Process.ask_to_end))[0] == 5
+    assert (await run(launch, Process.terminate))[0] == 5
 
 
 SIGNALLED = """

@@ -26,7 +26,9 @@ class HostProcess(ProcessContext):
     def __init__(self, command: Sequence[str], env: Mapping[str, str]) -> None:
         def start(on_executed: Callable[[LaunchFailed | None], None], on_exit: Callable[[], None]) -> Process:
             loop = asyncio.get_running_loop()
-            return Process(Launch(tuple(command), env), loop, on_executed, on_exit, self.stderr.extend)
+            return Process(
+                Launch(tuple(command), env), loop, on_executed, on_exit, on_stderr=self.stderr.extend
+            )
 
         super().__init__(start)
         self.stdout = bytearray()

@@ -89,7 +89,7 @@ class JsonRpcRefusal(msgspec.Struct):
 
 
 _messages = msgspec.json.Decoder(JsonRpcEnvelope)
-errors = msgspec.json.Decoder(JsonRpcError)
+error_decoder = msgspec.json.Decoder(JsonRpcError)
 
 
 class JsonRpc(BaseSession):
@@ -113,22 +113,20 @@ class JsonRpc(BaseSession):
             message = decode_replacing(_messages, frame)
         except (ValueError, RecursionError) as error:
             final = isinstance(error, LoneSurrogates)
-            return Unusable(f"not JSON-RPC: {error}", bytes(frame[:HEAD]), _response_id(frame), final)
+            return _unusable(f"not JSON-RPC: {error}", frame, meant_for=_response_id(frame), final=final)
         if message.jsonrpc != "2.0" or not is_utf8(frame):
-            return Unusable("not JSON-RPC 2.0", bytes(frame[:HEAD]), _response_id(frame))
+            return _unusable("not JSON-RPC 2.0", frame, meant_for=_response_id(frame))
         if message.method is not None:
             if message.id is None:
                 return self.on_notification(messages.Notification(message.method, message.params))
             return self.on_request(messages.Request(message.id, message.method, message.params))
         if not isinstance(message.id, int):
-            return Unusable("an answer without a number", bytes(frame[:HEAD]))
+            return _unusable("an answer without a number", frame)
         if message.error is not NOTHING and bytes(message.error) != _NULL:
             try:
-                errors.decode(message.error)
+                error_decoder.decode(message.error)
             except (ValueError, RecursionError) as problem:
-                return Unusable(
-                    f"an answer with a malformed error: {problem}", bytes(frame[:HEAD]), message.id
-                )
+                return _unusable(f"an answer with a malformed error: {problem}", frame, meant_for=message.id)
             return Response(message.id, error=message.error)
         return (
             self.bare(message.id, frame)
@@ -149,9 +147,13 @@ class JsonRpc(BaseSession):
         return Response(number, msgspec.Raw(_NULL))
 
     def to_exception(self, method: str, answer: Response) -> CallFailed:
-        error = errors.decode(answer.error)
+        error = error_decoder.decode(answer.error)
         message = f"it answered {method!r} with error {error.code}: {bounded(error.message)}"
         return CallFailed(message, error=msgspec.to_builtins(error))
+
+
+def _unusable(reason: str, frame: Frame, *, meant_for: int | None = None, final: bool = False) -> Unusable:
+    return Unusable(reason, bytes(frame[:HEAD]), meant_for, final)
 
 
 def _response_id(frame: Frame) -> int | None:
@@ -167,7 +169,7 @@ def as_object(params: Any) -> Any:
 
 def _error_object(error: PluginError) -> JsonRpcError:
     """The JSON-RPC error of an exception; an error from another plugin is passed on unchanged."""
-    if isinstance(error, CallFailed):  # an error of another plugin, passed on unchanged
+    if isinstance(error, CallFailed):
         try:
             return msgspec.convert(error.error, JsonRpcError)
         except msgspec.ValidationError:

@@ -109,6 +109,9 @@ class Instance:
 
     # Interface for the plugin
 
+    def __repr__(self) -> str:
+        return f"<Instance {self.name}#{self.generation} {self.state.value}>"
+
     @property
     def state(self) -> State:
         return self._supervisor.state
@@ -400,7 +403,7 @@ class Instance:
         if self._one_shot_answer is not None:
             self._fail(Crashed(f"it did not end within {self._policy.grace:g} s after its answer"))
         elif after_term > 0 and self._link is not None:
-            self._link.ask_to_end()
+            self._link.terminate()
             self._timer.after(after_term, self._kill)
         else:
             self._kill()

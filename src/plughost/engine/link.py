@@ -75,7 +75,7 @@ class Link(Protocol):
     def exit_status(self) -> int | None:
         """The exit status of the process; None before its end, or when there is none."""
 
-    def ask_to_end(self) -> None:
+    def terminate(self) -> None:
         """Ask the plugin politely to end, such as by SIGTERM."""
 
     def kill(self) -> None:

@@ -101,6 +101,9 @@ class Peer:
 
     # Outgoing
 
+    def __repr__(self) -> str:
+        return f"<Peer: {self.in_flight} in flight, {self.waiting} waiting>"
+
     @property
     def in_flight(self) -> int:
         return len(self._ledger)

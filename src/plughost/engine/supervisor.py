@@ -6,6 +6,7 @@ It is pure: it decides about restarts, backoff and quarantine, and `Instance` ac
 from __future__ import annotations
 
 import enum
+import warnings
 from typing import NamedTuple
 
 from plughost.engine.policy import LifecyclePolicy
@@ -90,8 +91,24 @@ TABLE: dict[tuple[State, SupervisorEvent], Step] = {
     (_S.QUARANTINED, _E.STOP): Step(_S.STOPPED, _A.END),
     (_S.SHUTTING_DOWN, _E.GONE): Step(_S.STOPPED, _A.END),
 }
-"""Events that are missing for a state change nothing: a call during Backoff waits, a second stop is
-harmless."""
+"""The events that change something, by state."""
+
+IGNORED: frozenset[tuple[State, SupervisorEvent]] = frozenset(
+    (state, event)
+    for event, states in {
+        # A call waits, or is refused, by the state that the instance is in.
+        _E.WANTED: set(State) - {_S.IDLE},
+        # These may cross with a stop that is under way.
+        _E.READY: {_S.SHUTTING_DOWN},
+        _E.FINISHED: {_S.SPAWNING, _S.SHUTTING_DOWN},
+        # The end has been asked for before.
+        _E.DRAIN: {_S.DRAINING, _S.SHUTTING_DOWN, _S.STOPPED},
+        _E.STOP: {_S.SHUTTING_DOWN, _S.STOPPED},
+    }.items()
+    for state in states
+)
+"""The events that may occur in a state and change nothing. Any other that `TABLE` lacks is a bug: it changes
+nothing either, but is warned of."""
 
 
 class Supervisor:
@@ -108,6 +125,8 @@ class Supervisor:
         """Take a step in the table; SupervisorAction.NONE when the event changes nothing in this state."""
         step = TABLE.get((self.state, event))
         if step is None:
+            if (self.state, event) not in IGNORED:  # a bug, but no reason to leave callers waiting
+                warnings.warn(f"{event} occurred in {self.state}", RuntimeWarning, stacklevel=2)
             return SupervisorAction.NONE
         self.state = step.state
         return step.action

@@ -52,7 +52,7 @@ class Framing(Protocol):
         """Take bytes; the frames that they complete."""
 
     def end(self) -> Frames:
-        """The stream has ended; the rest as a last frame or an error."""
+        """The stream has ended; the rest as a last frame or an error. Do not call `feed` afterwards."""
 
     def encode(self, body: bytes) -> bytes:
         """Encode one message for the wire; raises FrameTooLarge when it is over the limit."""
@@ -136,6 +136,7 @@ _UTF8 = (b"utf-8", b"utf8")
 """LSP accepts both, for backwards compatibility."""
 _PLAIN_HEADER = re.compile(rb"Content-Length: ([0-9]{1,7})\r\n\r\n")
 _LENGTH = re.compile(rb"\+?[0-9]{1,20}")
+"""A sign and leading zeros are accepted, as the vectors of ainb require; 20 digits hold any 64-bit number."""
 
 
 class ContentLength:
@@ -149,8 +150,8 @@ class ContentLength:
     """
 
     __slots__ = (
-        "_body_limit", "_broken", "_buffer", "_head", "_header_limit", "_held", "_in_body", "_length",
-        "_lsp", "_send_limit", "_typed",
+        "_body", "_body_limit", "_broken", "_head", "_header_limit", "_header_line", "_header_size",
+        "_in_body", "_length", "_lsp", "_send_limit", "_typed",
     )  # fmt: skip
 
     def __init__(
@@ -168,10 +169,12 @@ class ContentLength:
         self._length = -1
         self._typed = False
         """Whether the header block has a Content-Type."""
-        self._buffer = bytearray()
-        """The bytes of the body so far; before that, of an incomplete header line."""
-        self._held = 0
-        """Number of bytes of the body so far; before that, of the header block."""
+        self._header_line = bytearray()
+        """The beginning of a header line that is not complete yet."""
+        self._header_size = 0
+        """Number of bytes of the header block so far."""
+        self._body = bytearray()
+        """The bytes of the body so far."""
         self._head = b""
 
     def feed(self, data: bytes) -> Frames:
@@ -181,7 +184,7 @@ class ContentLength:
             while not self._broken and position < len(data):
                 if self._in_body:
                     position = self._read_body(data, position, frames)
-                elif not self._held and (header := _PLAIN_HEADER.match(data, position)):
+                elif not self._header_size and (header := _PLAIN_HEADER.match(data, position)):
                     body = header.end()
                     length = int(header[1])
                     if body + length > len(data) or length > self._body_limit:  # not a simple frame
@@ -197,13 +200,13 @@ class ContentLength:
         return frames
 
     def end(self) -> Frames:
-        if self._broken or not (self._held or self._in_body):
+        if self._broken or not (self._header_size or self._in_body):
             return []
         self._broken = True
         if not self._in_body:
             return [FrameError("the stream ended inside a header block", self._head, fatal=True)]
-        head = bytes(self._buffer[:HEAD])
-        return [FrameError(f"the stream ended after {self._held} of {self._length} bytes", head, fatal=True)]
+        message = f"the stream ended after {len(self._body)} of {self._length} bytes"
+        return [FrameError(message, bytes(self._body[:HEAD]), fatal=True)]
 
     def encode(self, body: bytes) -> bytes:
         if len(body) > self._send_limit:
@@ -211,27 +214,26 @@ class ContentLength:
         return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
     def _read_body(self, data: bytes, position: int, frames: Frames) -> int:
-        piece = data[position : position + self._length - self._held]
-        self._held += len(piece)
-        self._buffer += piece
-        if self._held == self._length:
-            frames.append(_as_frame(self._buffer))
+        piece = data[position : position + self._length - len(self._body)]
+        self._body += piece
+        if len(self._body) == self._length:
+            frames.append(_as_frame(self._body))
             self._start_over()
         return position + len(piece)
 
     def _read_header_line(self, data: bytes, position: int, frames: Frames) -> int:
         stop = data.find(b"\n", position, position + self._header_limit + 1) + 1
         piece = data[position : stop or position + self._header_limit + 1]
-        self._buffer += piece
-        self._held += len(piece)
+        self._header_line += piece
+        self._header_size += len(piece)
         if len(self._head) < HEAD:
             self._head += piece[:HEAD]
-        if self._held > self._header_limit:
+        if self._header_size > self._header_limit:
             head = self._head[: self._header_limit]
             raise FrameError(f"a header block is larger than {self._header_limit} bytes", head, fatal=True)
         if stop:
-            line = bytes(self._buffer)
-            self._buffer.clear()
+            line = bytes(self._header_line)
+            self._header_line.clear()
             self._take_header_line(line)
             if self._in_body and self._length == 0:
                 frames.append(b"")
@@ -247,7 +249,6 @@ class ContentLength:
             raise FrameError("a header block without Content-Length", self._head, fatal=True)
         else:
             self._in_body = True
-            self._held = 0
 
     def _parse(self, line: bytes) -> int:
         """Parse a header line; the length of the body, or -1 while it is not known."""

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from plughost.engine.policy import LifecyclePolicy
-from plughost.engine.supervisor import TABLE, State, Supervisor, SupervisorAction, SupervisorEvent, diagram
+from plughost.engine.supervisor import (
+    IGNORED,
+    TABLE,
+    State,
+    Supervisor,
+    SupervisorAction,
+    SupervisorEvent,
+    diagram,
+)
 from tests.support import ROOT
 
 HAS_PROCESS = {State.SPAWNING, State.RUNNING, State.DRAINING, State.SHUTTING_DOWN}
@@ -57,7 +66,9 @@ class LifeMachine(RuleBasedStateMachine):
         )
     )
     def asked(self, event: SupervisorEvent) -> None:
-        self.take(event)
+        pair = (self.supervisor.state, event)
+        if pair in TABLE or pair in IGNORED:
+            self.take(event)
 
     @precondition(lambda self: self.running and self.supervisor.state is State.SPAWNING)
     @rule()
@@ -119,6 +130,36 @@ def test_a_good_start_does_not_wipe_out_failures_but_the_window_does():
     supervisor.on(SupervisorEvent.READY)
     supervisor.on(supervisor.classify_exit(71, executed=True))
     assert (supervisor.state, supervisor.failures, supervisor.delay) == (State.BACKOFF, 1, 1)
+
+
+@pytest.mark.parametrize("event", SupervisorEvent)
+@pytest.mark.parametrize("state", State)
+def test_an_event_takes_its_step_or_is_ignored_or_is_a_bug(state, event):
+    supervisor = Supervisor(LifecyclePolicy())
+    supervisor.state = state
+    if (state, event) in TABLE:
+        assert (state, event) not in IGNORED
+        assert (supervisor.on(event), supervisor.state) == TABLE[state, event][::-1]
+    elif (state, event) in IGNORED:
+        assert (supervisor.on(event), supervisor.state) == (SupervisorAction.NONE, state)
+    else:
+        with pytest.warns(RuntimeWarning, match="occurred in"):
+            assert supervisor.on(event) is SupervisorAction.NONE
+        assert supervisor.state is state
+
+
+def test_a_call_a_drain_and_a_stop_may_come_in_every_state():
+    asked = (SupervisorEvent.WANTED, SupervisorEvent.DRAIN, SupervisorEvent.STOP)
+    assert {(state, event) for state in State for event in asked} <= IGNORED | TABLE.keys()
+
+
+def test_an_exit_may_come_in_every_state_that_has_a_process():
+    for state in HAS_PROCESS:
+        for policy in (LifecyclePolicy(), LifecyclePolicy(respawn=True), LifecyclePolicy(one_shot=True)):
+            supervisor = Supervisor(policy)
+            supervisor.state = state
+            supervisor.on(supervisor.classify_exit(0.0, executed=True))
+            assert supervisor.state not in HAS_PROCESS
 
 
 def test_every_state_can_be_left_but_the_last():

@@ -9,7 +9,7 @@ import msgspec
 
 from plughost.contracts.ainb.manifest import ABI_VERSION, AinbManifest
 from plughost.contracts.ainb.messages import HandleEventParams, InitParams, InitResult
-from plughost.contracts.jsonrpc import JsonRpc, JsonRpcNotification, JsonRpcRequest, errors
+from plughost.contracts.jsonrpc import JsonRpc, JsonRpcNotification, JsonRpcRequest, error_decoder
 from plughost.engine.session import Incoming
 from plughost.errors import HandshakeFailed
 from plughost.wire.framing import ContentLength, Frame
@@ -65,7 +65,7 @@ class AinbSession(Framed):
         if self.ready or not isinstance(incoming, Response) or incoming.id != INIT:
             return incoming
         if incoming.error is not NOTHING:
-            error = errors.decode(incoming.error)
+            error = error_decoder.decode(incoming.error)
             raise HandshakeFailed(f"it refused plugin/init: {error.code} {error.message}")
         self._check(incoming.result)
         self.ready = True

@@ -14,7 +14,7 @@ from plughost.contracts.jsonrpc import (
     JsonRpcNotification,
     JsonRpcRequest,
     as_object,
-    errors,
+    error_decoder,
 )
 from plughost.contracts.kaged import capabilities
 from plughost.contracts.kaged.capabilities import HeldCapabilities
@@ -82,7 +82,7 @@ class KagedSession(JsonRpc):
         return (PROBES[self._probe], {}) if self._probe < len(PROBES) else None
 
     def on_health_response(self, answer: Response) -> None:
-        if answer.error is not NOTHING and errors.decode(answer.error).code == METHOD_NOT_FOUND:
+        if answer.error is not NOTHING and error_decoder.decode(answer.error).code == METHOD_NOT_FOUND:
             self._probe += 1
 
     def receive(self, frame: Frame) -> Incoming:
@@ -94,7 +94,7 @@ class KagedSession(JsonRpc):
         if self.ready or not isinstance(incoming, Response) or incoming.id != INITIALIZE:
             return incoming
         if incoming.error is not NOTHING:
-            error = errors.decode(incoming.error)
+            error = error_decoder.decode(incoming.error)
             raise HandshakeFailed(f"it refused initialize: {error.code} {error.message}")
         self.lints = tuple(self._check_answer(incoming.result))
         self.ready = True

@@ -25,9 +25,9 @@ class ProcessLink:
             loop,
             callbacks.on_open,
             callbacks.on_exit,
-            callbacks.on_stderr,
-            callbacks.on_denials,
-            callbacks.redactor,
+            on_stderr=callbacks.on_stderr,
+            on_denials=callbacks.on_denials,
+            redactor=callbacks.redactor,
         )
         self.stderr: StderrTail = self._process.stderr
         self.channel = PipeChannel(
@@ -62,8 +62,8 @@ class ProcessLink:
     def exit_status(self) -> int | None:
         return self._process.exit_status
 
-    def ask_to_end(self) -> None:
-        self._process.ask_to_end()
+    def terminate(self) -> None:
+        self._process.terminate()
 
     def kill(self) -> None:
         self._process.kill()

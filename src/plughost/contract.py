@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         author_may_strengthen,
     )
     from plughost.engine.io.channel import Channel
-    from plughost.engine.link import Link, LinkCallbacks, OpenLink
+    from plughost.engine.link import BaseLink, Link, LinkCallbacks, OpenLink
     from plughost.engine.policy import HealthPolicy, LifecyclePolicy, ShutdownPolicy
     from plughost.engine.session import BaseSession, Incoming, Session
     from plughost.errors import CallFailed, Denied, HandshakeFailed, InvalidSpec, Malformed, PluginError
@@ -60,6 +60,7 @@ else:
             "Access": "plughost.permissions.access",
             "Axis": "plughost.conformance.axis",
             "BaseContract": "plughost.contracts.base",
+            "BaseLink": "plughost.engine.link",
             "BaseService": "plughost.services.base",
             "BaseSession": "plughost.engine.session",
             "CallFailed": "plughost.errors",
@@ -124,6 +125,7 @@ __all__ = [
     "Access",
     "Axis",
     "BaseContract",
+    "BaseLink",
     "BaseService",
     "BaseSession",
     "CallFailed",

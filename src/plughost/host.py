@@ -148,7 +148,7 @@ class Host:
             check_runnable(spec, resolved)
             self._check_open(spec.name)
             try:
-                confinement = await self._sandboxes.confine(spec, resolved)
+                confinement = await self.context.confine(spec, resolved)
             except LaunchFailed as error:
                 if not keep or not _is_temporary(error):
                     raise

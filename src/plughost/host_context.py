@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from plughost.clock import Clock
+from plughost.contracts.base import ResolvedSpec
 from plughost.engine.io.tap import Tap
 from plughost.engine.link import Link
 from plughost.events import EventHub
 from plughost.sandbox.manager import SandboxManager
+from plughost.sandbox.plan import SandboxPlan
 from plughost.services.registry import ServiceRegistry
+from plughost.spec import PluginSpec
 
 
 class HostContext:
@@ -39,3 +42,9 @@ class HostContext:
         self.tap = tap
         self.links: set[Link] = set()
         """All open links, for a host that is dropped unclosed."""
+
+    async def confine(self, spec: PluginSpec, resolved: ResolvedSpec) -> SandboxPlan | None:
+        """Prepare the sandbox of a plugin's process; None for a plugin that is not a process."""
+        if resolved.open_link is not None:
+            return None
+        return await self.sandboxes.confine(spec, resolved)

@@ -325,7 +325,7 @@ class Plugin:
         if follows and resolved.manifest_command is not None:
             spec = msgspec.structs.replace(spec, command=resolved.manifest_command)
         check_runnable(spec, resolved)
-        self._set_spec(spec, resolved, await self._context.sandboxes.confine(spec, resolved))
+        self._set_spec(spec, resolved, await self._context.confine(spec, resolved))
 
     async def prepare(self) -> OpenLink:
         """How the next process is started; prepares the sandbox first if that failed before."""
@@ -333,7 +333,7 @@ class Plugin:
             if self._open_link is None:
                 spec, resolved = self.spec, self._resolved
                 try:
-                    confinement = await self._context.sandboxes.confine(spec, resolved)
+                    confinement = await self._context.confine(spec, resolved)
                 except PluginError as error:
                     self._prepare_failure = error
                     raise
@@ -354,7 +354,7 @@ class Plugin:
         self._methods = resolved.methods
         self._confinement = confinement
         self._prepare_failure = failure
-        self._open_link: OpenLink | None = None
+        self._open_link: OpenLink | None = resolved.open_link
         self._metered_tree: MeteredTree | None = None
         if confinement is None:
             return

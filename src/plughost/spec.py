@@ -20,7 +20,9 @@ class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     contract: str
     name: str
-    command: Sequence[str]
+    command: Sequence[str] = ()
+    """The program and its arguments. Empty only for contracts whose plugins are not processes of this
+    host."""
     cwd: str | None = None
     """Working directory of the process. A path without symlinks if `command_from_manifest`."""
     cwd_is_plugin_dir: bool = True

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from plughost.engine.link import OpenLink
 from plughost.engine.policy import LifecyclePolicy
 from plughost.engine.session import Session
 from plughost.permissions.access import NONE, Access
@@ -108,6 +109,9 @@ class ResolvedSpec(msgspec.Struct, frozen=True):
     """The lowest level of its log messages that are kept; None for the default."""
     lints: tuple[str, ...] = ()
     """Warnings about a spec or manifest that is accepted but should be improved."""
+    open_link: OpenLink | None = None
+    """Opens the link to a plugin that is not a process of this host. It has no command, nothing is launched
+    and nothing is sandboxed for it. None for all others."""
     offered: frozenset[str] = frozenset()
     """The methods of the contract's `host_methods` that a service of this host answers; filled in by the
     host."""

@@ -54,7 +54,13 @@ def check_runnable(spec: PluginSpec, resolved: ResolvedSpec) -> None:
     """Checks command, cwd and environment as the operating system would: InvalidSpec before any process
     exists."""
     words = [*spec.command, *resolved.env, *resolved.env.values(), spec.name, spec.cwd or ""]
-    if not spec.command or not spec.command[0]:
+    if resolved.open_link is not None:
+        if spec.command or spec.sandbox not in (None, "none"):
+            what = "a command" if spec.command else f"sandbox {spec.sandbox!r}"
+            raise InvalidSpec(
+                f"it has {what}, but it is not a process of this host", hint="leave it out", plugin=spec.name
+            )
+    elif not spec.command or not spec.command[0]:
         raise InvalidSpec("the command is empty", plugin=spec.name)
     if not all(isinstance(word, str) and "\0" not in word for word in words):
         raise InvalidSpec("command, cwd and env must be text without NUL characters", plugin=spec.name)

@@ -520,7 +520,7 @@ class Instance:
                 Exited,
                 expected=self.state in (State.SHUTTING_DOWN, State.DRAINING),
                 exit_status=status,
-                stderr_tail=link.stderr.text(),
+                stderr_tail="" if link.stderr is None else link.stderr.text(),
             )
         if self._caller is not None:
             self._caller.end()

@@ -1,5 +1,5 @@
 """Link: the connection of an instance to its plugin, and what ends with it. Mostly that is a process and its
-pipes (`io/process_link.py`); a contract can bring another kind (`ResolvedSpec.connect`)."""
+pipes (`io/process_link.py`); a contract can bring another kind (`ResolvedSpec.open_link`)."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Link(Protocol):
         """The bytes to and from the plugin."""
 
     @property
-    def stderr(self) -> StderrTail:
-        """The last lines of the plugin's stderr; empty for a link that has none."""
+    def stderr(self) -> StderrTail | None:
+        """The last lines of the plugin's stderr; None for a link that has none."""
 
     @property
     def pid(self) -> int | None:
@@ -89,6 +89,32 @@ class Link(Protocol):
 
     def abandon(self) -> None:
         """End the link of a host that was garbage collected; its event loop may be closed."""
+
+
+class BaseLink:
+    """A base class for links that are not processes. It needs `channel`, `alive` and `kill`."""
+
+    pid: int | None = None
+    held_by = ""
+    confined_by: tuple[str, ...] = ()
+    exit_status: int | None = None
+    stderr: StderrTail | None = None
+
+    def kill(self) -> None:
+        """End the link now; `on_exit` must follow once, in a later pass of the loop."""
+        raise NotImplementedError
+
+    def terminate(self) -> None:
+        self.kill()
+
+    def kill_launcher(self) -> None:
+        self.kill()
+
+    def release(self) -> None:
+        """Does nothing."""
+
+    def abandon(self) -> None:
+        self.kill()
 
 
 class OpenLink(Protocol):

@@ -45,11 +45,37 @@ class Peer:
     cancellations, notifications and requests of the plugin."""
 
     __slots__ = (
-        "_backlog", "_call_timeout", "_caller", "_channel", "_deadline_timer", "_final_read",
-        "_framing", "_ledger", "_loop", "_max_buffered", "_max_in_flight", "_muted", "_notification_limit",
-        "_one_shot", "_open", "_owner", "_policy", "_progress_events", "_request_server", "_serve",
-        "_session", "_small_reads", "_time", "_timeout_from_write", "_tracks_idleness", "_waiting",
-        "_warn_on_output", "cancelled", "dropped", "last_frame", "unresponsive",
+        "_backlog",
+        "_call_timeout",
+        "_caller",
+        "_channel",
+        "_deadline_timer",
+        "_framing",
+        "_ledger",
+        "_loop",
+        "_max_buffered",
+        "_max_in_flight",
+        "_muted",
+        "_notification_limit",
+        "_one_shot",
+        "_open",
+        "_owner",
+        "_policy",
+        "_progress_events",
+        "_request_server",
+        "_serve",
+        "_session",
+        "_small_reads",
+        "_time",
+        "_timeout_from_write",
+        "_tracks_idleness",
+        "_waiting",
+        "_wake_later",
+        "_warn_on_output",
+        "cancelled",
+        "dropped",
+        "last_frame",
+        "unresponsive",
     )  # fmt: skip
 
     def __init__(
@@ -92,7 +118,7 @@ class Peer:
         self._channel: Channel | None = None
         self._open = False
         self._muted = False
-        self._final_read = False
+        self._wake_later = False
         self._small_reads = False
         self._warn_on_output = False
         self._deadline_timer = DeadlineTimer(clock, self._expire_calls)
@@ -329,7 +355,8 @@ class Peer:
         self._channel = channel
         self._caller = caller
         self._framing = self._session.framing()
-        self._muted = self._final_read = self._small_reads = False
+        self._muted = self._small_reads = False
+        self._wake_later = not channel.reads_in_callbacks
         for message in self._session.on_start(self.first_waiting()):
             channel.write(self._framing.encode(message))
         channel.resume()
@@ -358,7 +385,7 @@ class Peer:
     def start_final_read(self) -> None:
         """The process has ended and the rest of its output follows. Callers are woken by the loop from now
         on, not while the instance handles the exit."""
-        self._final_read = True
+        self._wake_later = True
 
     def detach(self) -> list[PendingCall]:
         """The process has ended: remove and return the calls that were sent to it."""
@@ -416,7 +443,7 @@ class Peer:
             self._after_call_done()
         if self._progress_events is not None:
             self._deliver_progress(self._progress_events)
-        if self._final_read:
+        if self._wake_later:
             _schedule_results(answered)
         elif len(answered) == 1:
             answered[0].resolve_now()

@@ -23,6 +23,7 @@ class MemoryChannel:
     def __init__(self) -> None:
         self.buffered = 0
         self.read_size = 1
+        self.reads_in_callbacks = False
         self.calls: list[tuple[int, str]] = []
         self.written: list[dict[str, Any]] = []
         self.aborted: list[int] = []

@@ -36,6 +36,9 @@ class Channel(Protocol):
     """Bytes that were given to it and are not sent yet."""
     read_size: int
     """Bytes of one read: the smaller, the shorter one plugin keeps the others waiting."""
+    reads_in_callbacks: bool
+    """Whether data comes in callbacks of the event loop, never inside a task. Then the caller of an answered
+    call continues at once, not in the next pass of the loop."""
 
     def send(self, number: int, method: str, frame: bytes, *, alone: bool, priority: bool) -> None:
         """Send a call. `alone`: no other call is open, so there is nothing to join it with. `priority`:
@@ -76,6 +79,7 @@ class PipeChannel:
     Owns both descriptors. Starts paused: nothing is read before `resume`.
     """
 
+    reads_in_callbacks = True
     __slots__ = (
         "_closing", "_corked", "_frames", "_loop", "_on_broken", "_on_data", "_on_end", "_on_room",
         "_on_watch_failed", "_original_pipe_size", "_partial_frame", "_paused", "_read_fd", "_scheduled",

@@ -14,6 +14,7 @@ from plughost._util.redaction.redactor import Redactor
 from plughost._util.seconds import check_seconds
 from plughost.clock import Clock
 from plughost.contracts.base import Contract, ResolvedSpec
+from plughost.contracts.registry import CLIENTS
 from plughost.contracts.resolve import check_runnable, resolve_in_thread, sandbox_class
 from plughost.engine.caller import Caller
 from plughost.engine.instance import Instance
@@ -161,6 +162,11 @@ class Plugin:
     def settings(self) -> Any:
         """The contract's own settings of this plugin, for the contract's typed client."""
         return self._resolved.settings
+
+    def client(self) -> Any:
+        """The typed client of its contract, called with this plugin: for ainb, `Ainb(plugin)`. InvalidSpec if
+        the contract has none."""
+        return CLIENTS.get(self.contract)(self)
 
     def log(self, what: str) -> None:
         """Add a line of the host to the plugin's log."""

@@ -130,6 +130,8 @@ def test_what_an_installer_compiles_is_not_written(tmp_path, monkeypatch):
     compileall.compile_dir(templates, quiet=2)
     assert list(templates.rglob("*.pyc"))
     monkeypatch.setattr(writer, "TEMPLATES", templates)
+    monkeypatch.setattr(writer, "SHARED", templates / "shared")
+    monkeypatch.setattr(writer.SCAFFOLDS, "get", lambda contract: templates / contract)
     assert not [file for file in writer.write("mcptest", "a", "python", tmp_path).files if ".pyc" in file]
 
 

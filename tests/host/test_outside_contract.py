@@ -12,8 +12,10 @@ import msgspec
 import pytest
 
 import plughost
+from plughost import config
 from plughost.contracts.registry import contract_names
 from plughost.events import Dropped, Exited, Notified, StateChanged
+from plughost.scaffold import writer
 from tests.support import PLUGINS, PYTHON, all_gone, plugin_process, processes, seen, token, until
 
 pytestmark = pytest.mark.usefixtures("mark")
@@ -40,6 +42,18 @@ async def add(host, mark, **more):
     host.provide("add", add_numbers)
     host.provide("secret", secret)
     return await host.add(parley(mark, **more))
+
+
+async def test_a_typed_client_is_found_by_its_entry_point(host, mark):
+    plugin = await add(host, mark)
+    assert await plugin.client().echo(x=1) == {"x": 1}
+
+
+def test_templates_are_found_by_their_entry_point(tmp_path):
+    made = writer.write("parley", "chat", "python", tmp_path)
+    assert (made.files, made.next["try"]) == (["chat.py", "parley.json"], "plughost call . echo")
+    assert (tmp_path / "chat/chat.py").read_text() == '"""hello from chat"""\n'
+    assert config.load_folder(tmp_path / "chat").contract == "parley"
 
 
 async def states(events, wanted):

@@ -160,3 +160,14 @@ class ParleyContract(BaseContract):
 
 
 CONTRACT = ParleyContract()
+
+
+class Client:
+    """The typed client of a parley plugin."""
+
+    def __init__(self, plugin: Any) -> None:
+        self._plugin = plugin
+
+    async def echo(self, **params: Any) -> dict[str, Any]:
+        answer: dict[str, Any] = await self._plugin.call("echo", params)
+        return answer

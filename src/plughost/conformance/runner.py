@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
+from plughost._util.entry_points import EntryPoints
 from plughost._util.text import escape_controls
 from plughost.conformance.axis import Axis, AxisVerdict, Failed, Skipped, Warned
 from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
@@ -16,8 +17,8 @@ from plughost.contracts.resolve import sandbox_class
 from plughost.errors import InvalidSpec, LaunchFailed, PluginError
 from plughost.spec import PluginSpec
 
-GROUP = "plughost.conformance"
-"""The entry-point group: a contract's name → its tuple of axes. External contracts register their own."""
+AXES: EntryPoints[Sequence[Axis]] = EntryPoints("plughost.conformance", "set of axes")
+"""The axes of each contract. External contracts register their own."""
 
 LONGEST_AXIS = 12
 """The time limit of an axis, in multiples of `timeout`."""
@@ -44,14 +45,10 @@ class ConformanceReport(msgspec.Struct, frozen=True):
 
 def axes_of(contract: str) -> Sequence[Axis]:
     """The axes of a contract. Raises InvalidSpec when it has none."""
-    from importlib.metadata import entry_points
-
-    registered = {entry.name: entry for entry in entry_points(group=GROUP)}
-    if contract not in registered:
-        known = ", ".join(sorted(registered))
+    if contract not in AXES.names():
+        known = ", ".join(AXES.names())
         raise InvalidSpec(f"no conformance axes for the contract {contract!r}; there are for: {known}")
-    axes: Sequence[Axis] = registered[contract].load()
-    return axes
+    return AXES.get(contract)
 
 
 async def run_axes(

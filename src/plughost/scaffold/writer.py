@@ -1,7 +1,7 @@
 """Creates a plugin from templates: a folder that is ready to be tested, run and changed.
 
-`templates/` has a folder per contract, and in it one per language and `any` for all of them; files that every
-contract shares are in `templates/shared`. A new contract or language needs only a folder, no code.
+A contract has a folder of templates, found by entry point, and in it a folder per language and `any` for all
+of them. Files that our own contracts share are in `templates/shared`; those of others share none.
 `variables.toml` is not copied: it has the values of the variables `{{name}}` in the files and their names,
 and with `brings` the contract for which the SDK is copied along.
 """
@@ -22,10 +22,13 @@ from types import ModuleType
 
 import msgspec
 
+from plughost._util.entry_points import EntryPoints
 from plughost.errors import InvalidSpec
+from plughost.scaffold.builtin import SHARED, TEMPLATES
 
-TEMPLATES = Path(__file__).parent / "templates"
-SHARED, ANY, VARIABLES = "shared", "any", "variables.toml"
+SCAFFOLDS: EntryPoints[Path] = EntryPoints("plughost.scaffolds", "templates of contract")
+"""The folder of templates of each contract. External contracts register their own."""
+ANY, VARIABLES = "any", "variables.toml"
 STEPS = ("cd", "build", "test", "try", "dev", "conform", "pack")
 MOST = 50
 RESERVED = {
@@ -47,19 +50,22 @@ class Scaffold(msgspec.Struct, frozen=True):
 
 def contracts() -> list[str]:
     """The contracts that have templates."""
-    return sorted(place.name for place in TEMPLATES.iterdir() if place.name != SHARED)
+    return SCAFFOLDS.names()
 
 
 def languages(contract: str) -> list[str]:
     """The languages in which a contract has templates."""
-    return sorted(place.name for place in (TEMPLATES / contract).iterdir() if place.name != ANY)
+    folders = [place for place in Path(SCAFFOLDS.get(contract)).iterdir() if place.is_dir()]
+    return sorted(place.name for place in folders if place.name != ANY)
 
 
 def write(contract: str, name: str, language: str, parent: Path) -> Scaffold:
     """Creates a plugin called `name` in a folder of that name. On failure raises InvalidSpec and writes
     nothing."""
     _check(contract, name, language, parent)
-    layers = [TEMPLATES / kind / part for kind in (SHARED, contract) for part in (ANY, language)]
+    templates = Path(SCAFFOLDS.get(contract))
+    shared = [SHARED] if templates.parent == TEMPLATES else []
+    layers = [place / part for place in (*shared, templates) for part in (ANY, language)]
     given = {"name": name, "contract": contract, "language": language, "machine": _machine()}
     variables = _variables(layers, given)
     files = {_fill(path, variables): template for path, template in _templates(layers)}
@@ -78,7 +84,7 @@ def write(contract: str, name: str, language: str, parent: Path) -> Scaffold:
             raise InvalidSpec(f"{folder} is there already, and not an empty folder") from error
         raise InvalidSpec(f"cannot write to {parent}: {error.strerror}") from error
     variables["cd"] = f"cd {shlex.quote(str(folder))}"
-    steps = {step: variables[step] for step in STEPS if variables[step]}
+    steps = {step: variables[step] for step in STEPS if variables.get(step)}
     return Scaffold(str(folder), contract, language, sorted({**files, **brought}), steps)
 
 
@@ -150,7 +156,12 @@ def _templates(layers: list[Path]) -> Iterator[tuple[str, Path]]:
 
 
 def _fill(text: str, variables: Mapping[str, str]) -> str:
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: variables[match[1]], text)
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in variables:
+            raise InvalidSpec(f"a template uses {match[0]}, but no {VARIABLES} gives it a value")
+        return variables[match[1]]
+
+    return re.sub(r"\{\{(\w+)\}\}", value, text)
 
 
 def _write(path: Path, text: str) -> None:

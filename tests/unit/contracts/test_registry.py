@@ -17,20 +17,17 @@ NOTES = ROOT / "plugins" / "notes"
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Installs a package with one contract, for this test only."""
-    caches = (registry._registered, registry._load, registry._load_or_warn)
 
     def install(package: str, name: str, value: str) -> None:
         info = tmp_path / f"{package.replace('-', '_')}-1.0.dist-info"
         info.mkdir()
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{name} = {value}\n")
+        (info / "entry_points.txt").write_text(f"[{registry.CONTRACTS.group}]\n{name} = {value}\n")
 
     monkeypatch.syspath_prepend(tmp_path)
-    for cache in caches:
-        cache.cache_clear()
+    registry.CONTRACTS.forget()
     yield install
-    for cache in caches:
-        cache.cache_clear()
+    registry.CONTRACTS.forget()
 
 
 def test_a_contract_that_cannot_be_imported_is_left_out_with_one_warning(install):
@@ -92,7 +89,14 @@ def test_a_name_that_two_packages_register_is_refused_and_both_are_named(install
 def test_the_doctor_names_every_contract_that_cannot_be_used(install):
     assert _contracts().ok
     install("acme-broken", "acme", "acme_of_yesterday:CONTRACT")
-    registry._registered.cache_clear()
+    registry.CONTRACTS.forget()
     finding = _contracts()
     assert (finding.ok, finding.hint) == (False, "update or uninstall acme-broken")
     assert "ModuleNotFoundError: No module named 'acme_of_yesterday'" in finding.detail
+
+
+def test_a_contract_that_lacks_members_is_told_which(install, tmp_path):
+    (tmp_path / "acme_half.py").write_text("class Half:\n    name = 'half'\n\nCONTRACT = Half()\n")
+    install("acme-half", "half", "acme_half:CONTRACT")
+    with pytest.raises(InvalidSpec, match="it lacks options, host_methods, services.*BaseContract"):
+        registry.get_contract("half")

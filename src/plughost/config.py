@@ -33,6 +33,7 @@ from plughost.errors import InvalidConfig, InvalidSpec
 from plughost.permissions import parse
 from plughost.permissions.access import NONE, ResourceLimits
 from plughost.spec import PluginSpec
+from plughost.wire.method_description import MethodDescription
 
 T = TypeVar("T")
 
@@ -51,6 +52,15 @@ class Root(NamedTuple):
     problems: list[LocatedProblem]
 
 
+class MethodTable(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A `[plugins.NAME.methods.METHOD]` table: what the operator says about a method, for the catalogue."""
+
+    title: str = ""
+    description: str = ""
+    input_schema: dict[str, Any] | None = None
+    output_schema: dict[str, Any] | None = None
+
+
 class Common(msgspec.Struct, kw_only=True):
     """The keys of a `[plugins.NAME]` table that every contract has."""
 
@@ -64,6 +74,7 @@ class Common(msgspec.Struct, kw_only=True):
     ] = None
     allow: dict[str, list[str]] = {}
     limits: dict[str, int | str] = {}
+    methods: dict[str, MethodTable] = {}
 
     def __repr__(self) -> str:  # the environment may hold secrets
         return f"Common(contract={self.contract!r}, command={self.command!r})"
@@ -218,6 +229,10 @@ def _read_plugin(
         limits=_parse_or(
             document, (*field, "limits"), ResourceLimits(), lambda: parse.parse_limits(common.limits)
         ),
+        methods=[
+            MethodDescription(name=method, **msgspec.structs.asdict(table))
+            for method, table in common.methods.items()
+        ],
     )
     if document.is_sound(field):
         try:

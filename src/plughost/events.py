@@ -64,6 +64,11 @@ class Dropped(Event, frozen=True):
     head: str
 
 
+class CatalogueChanged(Event, frozen=True):
+    """What can be called of the plugin has changed: it was added, removed, reloaded, or its handshake told
+    more."""
+
+
 class Linted(Event, frozen=True):
     """Sent when the host accepted something in a handshake that the plugin's author should improve."""
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import weakref
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,6 +15,7 @@ import msgspec
 from plughost._util.callbacks import weak_callback
 from plughost._util.seconds import check_seconds
 from plughost._util.text import truncate
+from plughost.catalogue import Catalogue, CatalogueEntry
 from plughost.clock import Clock, best_clock
 from plughost.contracts.registry import get_contract, loadable_contracts
 from plughost.contracts.resolve import check_runnable, resolve_in_thread
@@ -23,6 +25,7 @@ from plughost.engine.launcher.launch import MODES, raise_fd_limit
 from plughost.engine.link import Link
 from plughost.errors import InvalidSpec, LaunchFailed, SandboxUnavailable, Stopped
 from plughost.events import Event, EventHub, Subscription
+from plughost.handshake_store import HandshakeStore
 from plughost.host_context import HostContext
 from plughost.plugin import Plugin
 from plughost.sandbox.manager import SandboxManager
@@ -58,9 +61,10 @@ class Host:
         cgroup: str | None = None,
         max_grace: float | None = None,
         dry: bool = False,
+        handshakes: str | os.PathLike[str] | None = None,
     ) -> None:
         """`dry` is a dry run: plugins are checked but never started, and nothing permanent is created for
-        them."""
+        them. `handshakes` is a folder that keeps what handshakes told can be called, for the catalogue."""
         if max_grace is not None:
             check_seconds("max_grace", max_grace)
         if launch_mode not in MODES:
@@ -71,6 +75,9 @@ class Host:
         self._events = EventHub()
         self._plugins: dict[str, Plugin] = {}
         self._names_being_added: set[str] = set()
+        self.catalogue = Catalogue(self._events, self._clock)
+        """Everything that can be called on this host."""
+        self.catalogue.register(self)
         self._services = ServiceRegistry(ServiceContext(self._events, self._clock, self))
         self._sandboxes = SandboxManager(
             self._clock,
@@ -81,6 +88,8 @@ class Host:
         self.context = HostContext(
             clock=self._clock,
             events=self._events,
+            catalogue=self.catalogue,
+            handshakes=None if handshakes is None else HandshakeStore(Path(handshakes)),
             services=self._services,
             sandboxes=self._sandboxes,
             launcher=launcher,
@@ -154,14 +163,16 @@ class Host:
                     raise
                 failure = error
             try:
+                kept = await self.context.kept_handshake(spec)
                 self._check_open(spec.name)
-                plugin = Plugin(self.context, spec, contract, resolved, confinement, failure)
+                plugin = Plugin(self.context, spec, contract, resolved, confinement, failure, kept)
                 if resolved.log_level is not None:
                     self._services.logs.set_threshold(spec.name, resolved.log_level)
             except BaseException:  # a provided service may raise anything
                 await self._sandboxes.release(spec.name)
                 raise
             self._plugins[spec.name] = plugin
+            self.catalogue.changed(spec.name, plugin.generation)
         finally:
             self._names_being_added.discard(spec.name)
         if start and plugin.eager:
@@ -186,6 +197,11 @@ class Host:
         await plugin.stop()
         if self._plugins.get(name) is plugin:  # somebody else may have removed it, and added another
             del self._plugins[name]
+            self.catalogue.changed(name, plugin.generation)
+
+    def catalogue_entries(self) -> list[CatalogueEntry]:
+        """What can be called of its plugins; use `catalogue.entries()`, which has other sources, too."""
+        return [entry for plugin in self._plugins.values() for entry in plugin.catalogue_entries()]
 
     def _log_connection(self, name: str, connection: Connection) -> None:
         plugin = self._plugins.get(name)

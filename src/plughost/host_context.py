@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from plughost.catalogue import Catalogue
 from plughost.clock import Clock
 from plughost.contracts.base import ResolvedSpec
 from plughost.engine.io.tap import Tap
 from plughost.engine.link import Link
 from plughost.events import EventHub
+from plughost.handshake_store import HandshakeStore
 from plughost.sandbox.manager import SandboxManager
 from plughost.sandbox.plan import SandboxPlan
 from plughost.services.registry import ServiceRegistry
 from plughost.spec import PluginSpec
+from plughost.wire.method_description import MethodDescription
 
 
 class HostContext:
     """The parts of a host that its plugins use."""
 
     __slots__ = (
-        "clock", "events", "launch_mode", "launcher", "links", "max_grace", "sandboxes", "services", "tap",
+        "catalogue", "clock", "events", "handshakes", "launch_mode", "launcher", "links", "max_grace",
+        "sandboxes", "services", "tap",
     )  # fmt: skip
 
     def __init__(
@@ -25,6 +31,8 @@ class HostContext:
         *,
         clock: Clock,
         events: EventHub,
+        catalogue: Catalogue,
+        handshakes: HandshakeStore | None,
         services: ServiceRegistry,
         sandboxes: SandboxManager,
         launcher: tuple[str, ...],
@@ -34,6 +42,8 @@ class HostContext:
     ) -> None:
         self.clock = clock
         self.events = events
+        self.catalogue = catalogue
+        self.handshakes = handshakes
         self.services = services
         self.sandboxes = sandboxes
         self.launcher = launcher
@@ -42,6 +52,16 @@ class HostContext:
         self.tap = tap
         self.links: set[Link] = set()
         """All open links, for a host that is dropped unclosed."""
+
+    async def kept_handshake(self, spec: PluginSpec) -> tuple[MethodDescription, ...]:
+        """What the last handshake of a plugin told can be called, in an earlier host."""
+        return () if self.handshakes is None else await asyncio.to_thread(self.handshakes.load, spec)
+
+    def keep_handshake(self, spec: PluginSpec, methods: tuple[MethodDescription, ...]) -> None:
+        """Keep what a handshake told, in a thread: the disk may be slow."""
+        if self.handshakes is not None:
+            loop = asyncio.get_running_loop()
+            loop.run_in_executor(None, self.handshakes.save, spec, methods)
 
     async def confine(self, spec: PluginSpec, resolved: ResolvedSpec) -> SandboxPlan | None:
         """Prepare the sandbox of a plugin's process; None for a plugin that is not a process."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import msgspec
 
 from plughost._util.callbacks import weak_callback
+from plughost._util.nearest import did_you_mean
 from plughost._util.redaction.redactor import Redactor
 from plughost._util.seconds import check_seconds
+from plughost.catalogue import MAX_ENTRIES, CatalogueEntry, describe
 from plughost.clock import Clock
 from plughost.contracts.base import Contract, ResolvedSpec
 from plughost.contracts.registry import CLIENTS
@@ -36,6 +38,7 @@ from plughost.services.base import LogService, Service
 from plughost.services.dispatch import HostCallDispatcher
 from plughost.spec import PluginSpec
 from plughost.wire.messages import ABSENT, NOTHING, Response, decode
+from plughost.wire.method_description import MethodDescription
 
 if TYPE_CHECKING:
     from plughost.host_context import HostContext
@@ -57,6 +60,7 @@ class Plugin:
         resolved: ResolvedSpec,
         confinement: SandboxPlan | None,
         failure: PluginError | None = None,
+        handshake: tuple[MethodDescription, ...] = (),
     ) -> None:
         """`confinement` is None if the sandbox could not be prepared, for the reason in `failure`: then each
         start tries to prepare it first."""
@@ -75,6 +79,8 @@ class Plugin:
         """Redacts the secrets that were given to the plugin from everything that it says."""
         self._stopped = False
         self._pins: set[object] = set()
+        self._handshake = handshake
+        """What the last handshake told can be called. It stays when the process ends."""
         self.dispatcher = HostCallDispatcher(
             contract.host_methods, self._find_service, lambda: self.capabilities, lambda: self.logs
         )
@@ -163,6 +169,15 @@ class Plugin:
         """The contract's own settings of this plugin, for the contract's typed client."""
         return self._resolved.settings
 
+    def catalogue_entries(self) -> list[CatalogueEntry]:
+        """What can be called of it, as its manifest, its last handshake and the operator say."""
+        sources = (
+            ("manifest", self._resolved.described),
+            ("handshake", self._handshake),
+            ("operator", self.spec.methods),
+        )
+        return describe(self.name, self.contract, sources)
+
     def client(self) -> Any:
         """The typed client of its contract, called with this plugin: for ainb, `Ainb(plugin)`. InvalidSpec if
         the contract has none."""
@@ -239,7 +254,11 @@ class Plugin:
         if timeout is not None:
             check_seconds("timeout", timeout)
         if self._methods is not None and method not in self._methods:
-            raise UnknownMethod(f"it declares no method {method!r}", plugin=self.name)
+            raise UnknownMethod(
+                f"it declares no method {method!r}",
+                plugin=self.name,
+                hint=did_you_mean(method, self._methods),
+            )
         instance = self._current
         if instance is None:
             instance = self._route()
@@ -305,6 +324,7 @@ class Plugin:
             self._current = None
             if old is not None:
                 old.drain(None)
+            self._context.catalogue.changed(self.name, self._generation)
             return
         new = self._new_instance()
         try:
@@ -316,6 +336,7 @@ class Plugin:
                 undo()
                 self._set_spec(*before)
             raise
+        self._context.catalogue.changed(self.name, self._generation)
         meanwhile, self._current = self._current, new
         for replaced in {old, meanwhile or old}:  # the old one may have ended, and a call started another
             replaced.drain(new)
@@ -497,6 +518,15 @@ class Plugin:
         if self._metered_tree is not None:
             self._context.sandboxes.meter.started(self._metered_tree)
         self.dispatcher.on_process_started(caller)
+
+    def on_described(self, methods: Sequence[MethodDescription]) -> None:
+        """A handshake told what can be called."""
+        shown = self.redactor.redact_json(msgspec.to_builtins(methods[:MAX_ENTRIES]))
+        told = msgspec.convert(shown, tuple[MethodDescription, ...])
+        if told != self._handshake:
+            self._handshake = told
+            self._context.keep_handshake(self.spec, told)
+            self._context.catalogue.changed(self.name, self._generation)
 
     def on_retired(self, instance: Instance) -> None:
         """An instance takes no more calls: the next call starts another."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from plughost.engine.caller import Caller
 from plughost.errors import PluginError, Stopped
 from plughost.wire.messages import Notification
+from plughost.wire.method_description import MethodDescription
 
 if TYPE_CHECKING:
     from plughost.engine.instance import Instance
@@ -55,6 +57,10 @@ class PluginDelegate:
         if (plugin := self._plugin()) is not None:
             caller.belongs_to(plugin)
             plugin.on_started(caller)
+
+    def on_described(self, methods: Sequence[MethodDescription]) -> None:
+        if (plugin := self._plugin()) is not None:
+            plugin.on_described(methods)
 
     async def serve(self, caller: Caller, method: str, params: msgspec.Raw) -> Any:
         if (plugin := self._plugin()) is None:

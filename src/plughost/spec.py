@@ -10,6 +10,7 @@ import msgspec
 from plughost._util.plugin_names import check_name
 from plughost.errors import InvalidSpec
 from plughost.permissions.access import NONE, Access, ResourceLimits
+from plughost.wire.method_description import MethodDescription
 
 
 class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +49,9 @@ class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Files, programs and hosts that a sandboxed process may use beside its own code and scratch folder."""
     limits: ResourceLimits = ResourceLimits()
     """Resource limits of a sandboxed plugin: memory, processes, files, CPU time."""
+
+    methods: Sequence[MethodDescription] = ()
+    """What the operator says about its methods, for the catalogue."""
 
     def __post_init__(self) -> None:
         check_name(self.name)

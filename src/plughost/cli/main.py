@@ -17,6 +17,7 @@ COMMANDS = {
     "new": "new",
     "call": "call",
     "inspect": "inspect",
+    "methods": "methods",
     "explain": "explain",
     "run": "run",
     "dev": "dev",

@@ -20,6 +20,7 @@ from plughost.permissions.operator_only import OperatorAccess
 from plughost.services.base import ServiceFactory
 from plughost.services.host_method import HostMethod
 from plughost.spec import PluginSpec
+from plughost.wire.method_description import MethodDescription
 
 if TYPE_CHECKING:  # import time that a program may not need to spend
     from pathlib import Path
@@ -97,6 +98,8 @@ class ResolvedSpec(msgspec.Struct, frozen=True):
     """The contract's own settings, for its session and its typed client."""
     methods: frozenset[str] | None = None
     """The methods that may be called; None when the contract leaves the check to the plugin."""
+    described: tuple[MethodDescription, ...] = ()
+    """What can be called, as the manifest describes it, for the catalogue."""
     manifest_command: tuple[str, ...] | None = None
     """The command in the manifest; after a reload that finds another command there, that one is run."""
     folder: str | None = None

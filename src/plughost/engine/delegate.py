@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -10,6 +11,7 @@ from plughost._util.redaction.redactor import Redactor
 from plughost.engine.caller import Caller
 from plughost.errors import PluginError
 from plughost.wire.messages import Notification
+from plughost.wire.method_description import MethodDescription
 
 if TYPE_CHECKING:
     from plughost.engine.instance import Instance
@@ -33,6 +35,9 @@ class InstanceDelegate(Protocol):
 
     def on_started(self, caller: Caller) -> None:
         """A process was started; its handshake is not done yet."""
+
+    def on_described(self, methods: Sequence[MethodDescription]) -> None:
+        """A handshake told what can be called."""
 
     async def serve(self, caller: Caller, method: str, params: msgspec.Raw) -> Any:
         """Answer a request of a process to the host; raises PluginError to refuse it."""

@@ -344,9 +344,14 @@ class Instance:
 
     def _open_calls(self) -> None:
         self._schedule_idle_work()
+        self._report_described()
         for lint in self._session.lints:
             self._reporter.emit(Linted, what=lint)
         self._peer.open()
+
+    def _report_described(self) -> None:
+        if self._session.described:
+            self._delegate.on_described(self._session.described)
 
     def _stop_taking_calls(self) -> None:
         """No calls and no publications from now on."""
@@ -506,6 +511,7 @@ class Instance:
             self._cause = None  # it had exited by itself before it was killed
         if self._cause is None and status in _KILLED_STATUSES:
             self._cause = self._delegate.kill_reason()
+        self._report_described()  # also of a handshake that was refused
         cause = self._reporter.error(self._cause or Crashed(describe_exit(status)))
         cause.exit_status = status if self._executed else None
         if link is not None:

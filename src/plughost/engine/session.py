@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from plughost.errors import CallFailed, InvalidSpec, Malformed, PluginError
 from plughost.wire.framing import Frame, FrameError, Framing
 from plughost.wire.messages import Notification, Progress, Reply, Request, Response, Unusable
+from plughost.wire.method_description import MethodDescription
 
 Incoming = Response | Progress | Request | Notification | Reply | Unusable | Malformed | None
 """A decoded frame. A Reply is sent back; Malformed fails the oldest open call; None means that the session
@@ -32,6 +33,8 @@ class Session(Protocol):
     and a plugin that does not answer in time is killed. If not, an answer that still comes is ignored."""
     lints: Sequence[str]
     """Lints of the handshake: what was accepted, but should be better. Reported once it is ready."""
+    described: Sequence[MethodDescription]
+    """What can be called, as the handshake told; empty when the contract's handshake does not tell."""
 
     def framing(self) -> Framing:
         """A new framing (message decoder and encoder) for a new process."""
@@ -95,6 +98,7 @@ class BaseSession:
     first_id = 1
     answers_cancelled_calls = True
     lints: Sequence[str] = ()
+    described: Sequence[MethodDescription] = ()
 
     def on_start(self, first: str | None) -> Sequence[bytes]:
         return ()

@@ -29,6 +29,7 @@ from plughost.permissions.operator_only import operator_access
 from plughost.services.base import ServiceFactory
 from plughost.services.host_method import HostMethod
 from plughost.spec import PluginSpec
+from plughost.wire.method_description import MethodDescription
 
 __all__ = [
     "ABI_VERSION",
@@ -180,6 +181,10 @@ class AinbContract(BaseContract):
             ),
             settings=settings,
             topics=topics,
+            described=tuple(
+                MethodDescription(name=name, kind="command")
+                for name in plugin_manifest.provides.cli_namespaces
+            ),
             log_level=options.log_level,
             provides={
                 kind: tuple(getattr(plugin_manifest.provides, kind))

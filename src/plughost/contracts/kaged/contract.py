@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import operator
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,6 +38,7 @@ from plughost.permissions.parse import union
 from plughost.services.host_method import HostMethod
 from plughost.spec import PluginSpec
 from plughost.wire.messages import encode
+from plughost.wire.method_description import MethodDescription
 
 __all__ = ["API_VERSION", "CONTRACT", "Kaged", "KagedContext", "KagedContract", "KagedManifest"]
 
@@ -147,6 +148,7 @@ class KagedContract(BaseContract):
             ),
             methods=plugin_manifest.all_methods | {HOOK + hook for hook in plugin_manifest.hooks},
             settings=KagedSettings(plugin_manifest, held, _projects(options), config),
+            described=tuple(_describe(plugin_manifest)),
             manifest_command=tuple(plugin_manifest.command),
             provides={
                 "tools": tuple(tool.name for tool in plugin_manifest.tools),
@@ -173,6 +175,19 @@ class KagedContract(BaseContract):
             msgspec.UNSET if settings.config is None else settings.config,
         )
         return KagedSession(settings.manifest, settings.held, params)
+
+
+def _describe(plugin_manifest: KagedManifest) -> Iterator[MethodDescription]:
+    """The methods and tools of a plugin; a tool is the method `<plugin>.<tool>`."""
+    tools = {f"{plugin_manifest.name}.{tool.name}": tool for tool in plugin_manifest.tools}
+    for method in sorted(plugin_manifest.all_methods):
+        tool = tools.get(method)
+        if tool is None:
+            yield MethodDescription(name=method)
+        else:
+            yield MethodDescription(
+                name=method, description=tool.description, input_schema=tool.parameters_schema or None
+            )
 
 
 def _policy(plugin_manifest: KagedManifest, options: KagedOptions) -> LifecyclePolicy:

@@ -33,6 +33,7 @@ from plughost.permissions.capabilities import ungranted
 from plughost.permissions.capability import Capability
 from plughost.wire.framing import HEAD, Frame, FrameError, Lines
 from plughost.wire.messages import ABSENT, NOTHING, Response, encode, is_utf8
+from plughost.wire.method_description import MethodDescription
 from plughost.wire.surrogates import Decoder, decode_replacing
 
 MAX_LINE = 1 << 20
@@ -103,6 +104,9 @@ class RuneSession(BaseSession):
         if manifest is None:
             raise HandshakeFailed("its handshake has no manifest")
         self._check_identity(manifest)
+        self.described = tuple(
+            MethodDescription(name=tool, kind="tool") for tool in manifest.exposed_tools or ()
+        )
         if self._tool not in (manifest.exposed_tools or ()):
             raise ToolNotExposed(
                 f"it does not expose {self._tool!r}",

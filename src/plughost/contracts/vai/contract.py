@@ -6,11 +6,12 @@ import functools
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from plughost._util.real_path import real_path
+from plughost._util.untrusted_file import read_authors
 from plughost.contracts.base import BaseContract, DataFolder, Permissions, ResolvedSpec, SandboxNeeds
 from plughost.contracts.resolve import folder_of, from_host, read_options, sandbox_class
 from plughost.contracts.settings import AUTHOR_MAY_LOWER
@@ -26,6 +27,7 @@ from plughost.errors import InvalidSpec
 from plughost.permissions.access import Access
 from plughost.permissions.capability import Capability
 from plughost.spec import PluginSpec
+from plughost.wire.method_description import MethodDescription
 
 __all__ = [
     "CONTRACT",
@@ -117,6 +119,7 @@ class VaiContract(BaseContract):
             ),
             methods=frozenset(OPS[export.kind] for export in served) | {export.id for export in served},
             settings=VaiSettings(package, tuple(served)),
+            described=tuple(_describe(folder, export) for export in served),
             provides={kind: tuple(export.id for export in served if export.kind == kind) for kind in OPS},
             lints=_unenforced_lints(sandbox_class(spec, self)),
             manifest_command=_command(folder, package),
@@ -150,6 +153,32 @@ def spec_of(folder: Path, *, name: str | None = None, parsed: VaiManifest | None
 def _command(folder: Path, package: VaiManifest) -> tuple[str, ...]:
     program, *arguments = package.runtime.entrypoint
     return (str(folder / program), *arguments)
+
+
+MAX_SCHEMA = 1 << 18
+"""Bytes of a schema file that is shown in the catalogue."""
+
+
+def _describe(folder: Path, export: Export) -> MethodDescription:
+    return MethodDescription(
+        name=export.id,
+        kind=export.kind,
+        title=export.display_name,
+        description=export.description,
+        input_schema=_schema(folder, export.schemas.get("input_schema")),
+        output_schema=_schema(folder, export.schemas.get("output_schema")),
+    )
+
+
+def _schema(folder: Path, path: str | None) -> Any:
+    """The schema in a file of the package; None when it cannot be read. It only describes: invocations read
+    it anew, and check it."""
+    if path is None:
+        return None
+    try:
+        return msgspec.json.decode(read_authors(folder / path, MAX_SCHEMA))
+    except (OSError, ValueError, RecursionError):
+        return None
 
 
 def _served(package: VaiManifest, options: VaiOptions, plugin: str) -> list[Export]:

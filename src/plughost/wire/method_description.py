@@ -1,0 +1,19 @@
+"""MethodDescription: what a manifest, a handshake or an operator says about one thing that can be called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class MethodDescription(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What somebody says about one thing that can be called. It grants nothing and checks nothing."""
+
+    name: str
+    kind: str = "method"
+    title: str = ""
+    description: str = ""
+    input_schema: Any = None
+    """A JSON Schema of the params."""
+    output_schema: Any = None

@@ -11,6 +11,7 @@ async with plughost.Host() as host:
 TYPE_CHECKING = False  # importing typing would take longer than all of this
 if TYPE_CHECKING:
     from plughost._version import __version__
+    from plughost.catalogue import CatalogueEntry
     from plughost.contracts.ainb.client import Ainb
     from plughost.contracts.kaged.client import Kaged
     from plughost.contracts.kaged.messages import KagedContext
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         UnknownMethod,
     )
     from plughost.events import (
+        CatalogueChanged,
         Dropped,
         Event,
         Exited,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from plughost.permissions.access import Access, Endpoint, ResourceLimits
     from plughost.plugin import Plugin
     from plughost.spec import PluginSpec
+    from plughost.wire.method_description import MethodDescription
 else:
     from plughost._util.lazy import lazy_exports
 
@@ -62,6 +65,8 @@ else:
             "Ainb": "plughost.contracts.ainb.client",
             "BudgetExceeded": "plughost.errors",
             "CallFailed": "plughost.errors",
+            "CatalogueChanged": "plughost.events",
+            "CatalogueEntry": "plughost.catalogue",
             "CollateralFailure": "plughost.errors",
             "Crashed": "plughost.errors",
             "Denied": "plughost.errors",
@@ -81,6 +86,7 @@ else:
             "Logged": "plughost.events",
             "Malformed": "plughost.errors",
             "Mcptest": "plughost.contracts.mcptest.client",
+            "MethodDescription": "plughost.wire.method_description",
             "Notified": "plughost.events",
             "Overloaded": "plughost.errors",
             "Plugin": "plughost.plugin",
@@ -106,6 +112,8 @@ __all__ = [
     "Ainb",
     "BudgetExceeded",
     "CallFailed",
+    "CatalogueChanged",
+    "CatalogueEntry",
     "CollateralFailure",
     "Crashed",
     "Denied",
@@ -125,6 +133,7 @@ __all__ = [
     "Logged",
     "Malformed",
     "Mcptest",
+    "MethodDescription",
     "Notified",
     "Overloaded",
     "Plugin",

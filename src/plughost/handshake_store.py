@@ -3,6 +3,7 @@ start."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import secrets
@@ -17,6 +18,8 @@ from plughost.wire.method_description import MethodDescription
 
 MAX_FILE = 4 << 20
 """Bytes of a file; a larger handshake is not kept."""
+MAX_FILES = 1000
+"""Files in the folder; beyond that the oldest are removed."""
 
 
 def default_folder() -> Path:
@@ -52,8 +55,16 @@ class HandshakeStore:
             with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
                 opened.write(data)
             temporary.replace(file)
+            self._prune()
         except OSError:
-            temporary.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+    def _prune(self) -> None:
+        with os.scandir(self._folder) as entries:
+            files = [(entry.stat(follow_symlinks=False).st_mtime, entry.path) for entry in entries]
+        for _, path in sorted(files)[: max(len(files) - MAX_FILES, 0)]:
+            Path(path).unlink(missing_ok=True)
 
     def _file(self, spec: PluginSpec) -> Path:
         """Another command, or another folder, is another plugin."""

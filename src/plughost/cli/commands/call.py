@@ -15,6 +15,7 @@ from plughost.cli.options.record import TrafficRecording
 from plughost.cli.options.record import options as record_options
 from plughost.cli.ui import output
 from plughost.engine.io.tap import Tap
+from plughost.handshake_store import default_folder
 from plughost.host import Host
 from plughost.sandbox.explain.lints import lints
 from plughost.spec import PluginSpec
@@ -61,7 +62,7 @@ async def _call(
     tap: Tap | None,
 ) -> msgspec.Raw:
     most = interrupt.ONE_SHOT_GRACE if timeout is None else min(timeout, interrupt.ONE_SHOT_GRACE)
-    async with Host(tap=tap, max_grace=most) as host:
+    async with Host(tap=tap, max_grace=most, handshakes=default_folder()) as host:
         plugin = await host.add(spec, start=False)  # the call starts it, so its timeout covers the start
         for lint in lints(spec, plugin.sandbox):
             output.say(f"{plugin.name} lint: {lint}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from plughost import control, interrupt
+from plughost import control, handshake_store, interrupt
 from plughost.cli.options import plugin_roots, targets
 from plughost.cli.options.record import TrafficRecording
 from plughost.cli.options.record import options as record_options
@@ -67,7 +67,7 @@ async def _run(
     asked_to_end = asyncio.Event()
     interrupt.ask_to_end(lambda _: asked_to_end.set(), signal.SIGINT, signal.SIGTERM)
     out = LineWriter(1 if as_json else 2, lambda: loop.call_soon_threadsafe(asked_to_end.set))
-    async with Host(tap=tap) as host:
+    async with Host(tap=tap, handshakes=handshake_store.default_folder()) as host:
         with host.events() as events:
             printing = asyncio.create_task(_print_events(events, out, as_json))
             failed: dict[str, tuple[PluginSpec, PluginError]] = {}

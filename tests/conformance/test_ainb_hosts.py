@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -48,16 +46,15 @@ REASONS = {
 
 
 @pytest.fixture(scope="module", autouse=True)
-def this_python() -> Iterator[None]:
-    """One that is chosen by a shim takes twice as long to start."""
+def this_path() -> Iterator[None]:
+    """The modules of these tests for the hosts that they start."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
         patch.setenv("PYTHONPATH", ":".join(path for path in sys.path if path))
         yield
 
 
 @pytest.fixture(scope="module")
-def ourselves(this_python: None) -> Iterator[subprocess.Popen[bytes]]:
+def ourselves(this_path: None) -> Iterator[subprocess.Popen[bytes]]:
     """Begun first: it watches a quarantined plugin for a while, and meanwhile the others are tried."""
     command = [*shlex.split(PLUGHOST), "conform", "--json", "-", "--host", f"{PLUGHOST} run --root {{root}}"]
     command += ["--cli", f"{PLUGHOST} x --root {{root}} {{namespace}} {{args}}"]

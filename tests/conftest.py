@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import itertools
 import os
 import shutil
@@ -42,6 +43,13 @@ hypothesis.settings.register_profile(
     "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("patient")
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking through thousands of collected tests again and again."""
+    gc.collect()
+    gc.freeze()
+
 
 _home = tempfile.mkdtemp(prefix="plughost-tests-")
 atexit.register(shutil.rmtree, _home, ignore_errors=True)

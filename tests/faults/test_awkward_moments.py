@@ -357,7 +357,8 @@ async def test_events_of_a_closed_host_end(mark):
 
 async def test_secrets_are_in_no_repr(host):
     plugin = await host.add(puppet(env={"TOKEN": "hunter2"}))
-    assert "hunter2" not in repr([plugin, plugin.spec, plugin._binding, plugin._launch, plugin.inspect()])
+    kept = [plugin.spec, plugin._resolved, plugin._confinement, plugin._open_link]
+    assert "hunter2" not in repr([plugin, *kept, plugin.inspect()])
 
 
 async def test_mcptest_plugins_are_sent_no_notifications(host, mark):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import shutil
 import socket
@@ -17,6 +18,7 @@ import msgspec
 
 import plughost
 from plughost.contracts.ainb import manifest as manifests
+from plughost.engine.io.process_link import ProcessLink
 from plughost.engine.launcher.launch import Launch
 from plughost.permissions.access import Access, Endpoint, ResourceLimits
 from plughost.sandbox.mechanisms import bubblewrap
@@ -258,7 +260,8 @@ async def tried(
             spec = around.spec(language, contract, class_)
             plugin = await host.add(msgspec.structs.replace(spec, allow=Access(connect=tuple(connect))))
             if drop:
-                plugin._launch = loosened(plugin._launch, drop, around.folder)
+                (launch,) = plugin._open_link.args
+                plugin._open_link = functools.partial(ProcessLink, loosened(launch, drop, around.folder))
             around.own(plugin)
             with around.victim(plugin) as victim:
                 params = {"tries": around.tries(plugin, victim, only)}

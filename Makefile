@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKERS ?= 4
 STAMP := .setup-stamp
+# Without bytecode every process that a test starts would compile the host again, and each worker all tests.
+unexport PYTHONDONTWRITEBYTECODE
 LAUNCHER := $(wildcard launcher/*.c launcher/*.h launcher/seccomp/*.toml launcher/seccomp/*.py)
 COMPILED := $(patsubst %,plugins/echo-%/bin/echo,mcptest-c mcptest-go mcptest-rust rune-c rune-go rune-rust)
 PACKAGES := acme-devkit thread-weave

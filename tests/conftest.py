@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import itertools
 import os
 import shutil
 import signal
+import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -24,11 +26,30 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def _see_through_a_shim() -> None:
+    """Put the python3 that a version manager's shim would choose before the shim: it starts five times as fast."""
+    shim = shutil.which("python3")
+    if shim is None or Path(shim).read_bytes()[:2] != b"#!":
+        return
+    chosen = subprocess.run([shim, "-c", "import sys; print(sys.executable)"], capture_output=True, text=True)
+    if chosen.returncode == 0:
+        os.environ["PATH"] = f"{Path(chosen.stdout.strip()).parent}:{os.environ['PATH']}"
+
+
+_see_through_a_shim()
+
 # A machine that stands still for a second is no fault of an example.
 hypothesis.settings.register_profile(
     "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("patient")
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking through thousands of collected tests again and again."""
+    gc.collect()
+    gc.freeze()
+
 
 _home = tempfile.mkdtemp(prefix="plughost-tests-")
 atexit.register(shutil.rmtree, _home, ignore_errors=True)

@@ -17,6 +17,7 @@ import pytest
 
 from plughost.cli.main import COMMANDS
 from tests.support import PLUGINS, PYTHON, ROOT, all_gone, processes, until
+from tests.support.command_line import run_here
 
 PLUGHOST = [sys.executable, "-m", "plughost.cli"]
 ECHO = ["python3", "plugins/echo-mcptest/echo.py"]
@@ -24,17 +25,29 @@ PUPPET = [*PYTHON, str(PLUGINS / "puppet.py")]
 
 
 def plughost(*words, stdin=None, cwd=ROOT, env=None):
-    for _ in range(3):
-        ran = subprocess.run(
-            [*PLUGHOST, *words], input=stdin, capture_output=True, text=True, cwd=cwd, timeout=60, env=env
+    command = [*PLUGHOST, *words]
+    return patient(
+        lambda: subprocess.run(
+            command, input=stdin, capture_output=True, text=True, cwd=cwd, timeout=60, env=env
         )
+    )
+
+
+def here(*words, cwd=ROOT):
+    """Without a process of its own, where that is not the point."""
+    return patient(lambda: run_here(*words, cwd=cwd))
+
+
+def patient(run):
+    for _ in range(3):
+        ran = run()
         if "did not end within 0.5 s" not in ran.stdout + ran.stderr:  # rune's own time, on a busy machine
             break
     return ran
 
 
 def mcptest(*words, command=PUPPET):
-    return plughost("call", "--contract", "mcptest", *words, "--", *command)
+    return here("call", "--contract", "mcptest", *words, "--", *command)
 
 
 @pytest.fixture
@@ -128,12 +141,12 @@ def test_inspect_makes_no_folder(tmp_path):
 
 
 def test_inspect_shows_a_binding_without_starting_it(folder):
-    ran = plughost("inspect", "-c", str(folder / "plughost.toml"), "my-plugin", "--json")
+    ran = here("inspect", "-c", str(folder / "plughost.toml"), "my-plugin", "--json")
     shown = json.loads(ran.stdout)
     assert (shown["name"], shown["contract"], shown["state"]) == ("my-plugin", "mcptest", "Idle")
     assert "FROM_FILE" in shown["env"]
     assert os.environ["HOME"] + '"' not in ran.stdout.replace(shown["cwd"], "")
-    assert "my-tool" in plughost("inspect", "my-tool", cwd=folder).stdout
+    assert "my-tool" in here("inspect", "my-tool", cwd=folder).stdout
 
 
 @pytest.mark.parametrize(
@@ -198,10 +211,13 @@ RUNE = [*PYTHON, str(PLUGINS / "rune_puppet.py")]
 )
 def test_a_failure_of_rune_as_json(script, words, code, exit_code):
     command = [*RUNE, json.dumps(script)]
-    ran = plughost("call", "--json", "--contract", "rune", "--name", "puppet", *words, "echo", "--", *command)
+    ran = here("call", "--json", "--contract", "rune", "--name", "puppet", *words, "echo", "--", *command)
     error = json.loads(ran.stdout)["error"]
     assert (error["code"], error["plugin"], ran.returncode) == (code, "puppet", exit_code)
-    ran = plughost("call", "--json", "--contract", "rune", "--name", "p", "echo", "--", "/no/such")
+
+
+def test_a_program_that_is_not_there_is_a_failed_launch_of_rune():
+    ran = here("call", "--json", "--contract", "rune", "--name", "p", "echo", "--", "/no/such")
     assert json.loads(ran.stdout)["error"]["code"] == "launch_failed"
 
 
@@ -230,7 +246,7 @@ def test_a_failure_of_rune_as_json(script, words, code, exit_code):
     ],
 )
 def test_wrong_usage_exits_2_and_says_why(words):
-    ran = plughost(*words)
+    ran = here(*words)
     assert ran.returncode == 2, ran.stdout + ran.stderr
     assert ran.stderr
     assert "Traceback" not in ran.stderr
@@ -239,7 +255,7 @@ def test_wrong_usage_exits_2_and_says_why(words):
 
 def test_a_broken_file_tells_every_problem_with_its_line(tmp_path):
     (tmp_path / "plughost.toml").write_text('[plugins.a]\ncontract = "nope"\ncommand = 1\n[plugins.b]\n')
-    ran = plughost("call", "a", "x", cwd=tmp_path)
+    ran = here("call", "a", "x", cwd=tmp_path)
     assert ran.returncode == 2
     for line in (1, 2, 3, 4):
         assert f"plughost.toml:{line}: " in ran.stderr or line == 1

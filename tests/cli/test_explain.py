@@ -33,6 +33,7 @@ from plughost.sandbox.users import RECORDS
 from plughost.services.host_method import HostMethod
 from plughost.spec import PluginSpec
 from tests.support import ROOT
+from tests.support.command_line import run_here
 from tests.support.confinable import PATH, needs
 
 MACHINE = KernelFeatures(
@@ -175,9 +176,11 @@ def test_a_manifests_words_are_text_on_a_terminal(capsys):
 
 
 def plughost(*words, cwd=ROOT, env=None):
+    if env is None:
+        return run_here(*words, cwd=cwd)
     return subprocess.run(
         [sys.executable, "-m", "plughost.cli", *words],
-        capture_output=True, text=True, cwd=cwd, timeout=60, env={**os.environ, **(env or {})},
+        capture_output=True, text=True, cwd=cwd, timeout=60, env={**os.environ, **env},
     )  # fmt: skip
 
 

@@ -20,7 +20,10 @@ def promised() -> set[str]:
 def cited() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in (ROOT / "tests").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        if "clause" not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
             for mark in getattr(node, "decorator_list", []):
                 if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.clause":
                     for word in mark.args:
@@ -31,8 +34,9 @@ def cited() -> dict[str, list[str]]:
 
 def test_every_clause_is_cited_by_a_test_and_every_cited_clause_exists():
     assert len(promised()) > 50
-    assert promised() - cited().keys() == set(), "promised, but no test cites it"
-    assert cited().keys() - promised() == set(), "cited, but not promised anywhere"
+    clauses = cited().keys()
+    assert promised() - clauses == set(), "promised, but no test cites it"
+    assert clauses - promised() == set(), "cited, but not promised anywhere"
 
 
 def test_every_link_in_the_documents_leads_to_a_file():

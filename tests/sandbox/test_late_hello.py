@@ -26,14 +26,34 @@ from tests.support import until
 from tests.support.network import Guest, web
 from tests.unit.sandbox.test_egress_rules import HELLO, hello, in_records
 
-EVIL = hello("evil.test")
+HALF = b"\x16\x03\x01"
+"""The beginning of a record. With it before them, a hello's random bytes may make it part of a longer one: one in
+eleven is."""
+
+
+def is_held_back(record: bytes) -> bool:
+    """Whether more bytes have to come before a hello after half a record is refused."""
+    try:
+        LateSniFilter("good.test").feed(HALF + record)
+    except SniMismatch:
+        return False
+    return True
+
+
+def evil(*, held_back: bool) -> bytes:
+    while is_held_back(found := hello("evil.test")) != held_back:
+        pass
+    return found
+
+
+EVIL = evil(held_back=False)
 PLAIN = {
     "STARTTLS": b"EHLO x\r\nSTARTTLS\r\n",
     "SSLRequest": b"\x00\x00\x00\x08\x04\xd2\x16\x2f",
     "PROXY 1": b"PROXY TCP4 192.0.2.1 192.0.2.2 1 443\r\n",
     "PROXY 2": b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0",
     "one byte": b"\n",
-    "half a record": b"\x16\x03\x01",
+    "half a record": HALF,
     "a hello that is right": HELLO,
 }
 
@@ -65,9 +85,10 @@ def test_a_hello_after_plain_bytes_has_to_name_the_granted_host(plain, size, cut
     good = plain + in_records(HELLO, size) + b"encrypted \x16" + bytes(range(64)) + b"."
     # After half a record the hello can be read in two ways, and so can one with a record inside that begins
     # as a hello does.
-    if plain != PLAIN["half a record"] and not begins_again(HELLO, size):
+    if plain != HALF and not begins_again(HELLO, size):
         assert all_passed(LateSniFilter("good.test"), good, cuts) == good
-    told = None if begins_again(EVIL, size) else "ClientHello names 'evil.test', and not good.test|too long"
+    in_two_ways = plain == HALF or begins_again(EVIL, size)
+    told = None if in_two_ways else "ClientHello names 'evil.test', and not good.test|too long"
     with pytest.raises(SniMismatch, match=told):
         all_passed(LateSniFilter("good.test"), plain + in_records(EVIL, size) + b"more", cuts)
 
@@ -83,6 +104,13 @@ def test_of_a_hello_to_another_name_too_little_is_passed_on_to_name_it(plain, cu
     assert data.startswith(passed)
     assert len(passed) < len(plain) + before_compressions(EVIL)
     assert b"evil" not in passed
+
+
+def test_a_hello_that_half_a_record_makes_part_of_a_longer_one_is_held_back():
+    late = LateSniFilter("good.test")
+    assert b"evil" not in late.feed(HALF + evil(held_back=True))
+    with pytest.raises(SniMismatch, match="ends before it is whole"):
+        late.end()
 
 
 def around(inner: bytes) -> bytes:
@@ -368,7 +396,7 @@ async def test_elsewhere_a_hello_after_a_plain_byte_does_not_reach_the_server(ou
         assert b"evil" not in await guest.rest()
     record = await outside.record()
     assert record.verdict == "refused"
-    assert "names 'evil.test', and not good.test" in record.why or plain == PLAIN["half a record"]
+    assert "names 'evil.test', and not good.test" in record.why or plain == HALF
 
 
 async def test_elsewhere_a_hello_to_the_granted_name_goes_on_after_plain_bytes(outside):

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,20 +22,39 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
 def made(
     workshop: Workshop, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str, str], writer.Scaffold]:
-    """A scaffold for a contract in a language, built once for all tests."""
+    """A scaffold for a contract in a language, built once for all tests of all workers; each has a copy."""
     root = tmp_path_factory.mktemp("made")
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "built"
+    shared.mkdir(exist_ok=True)
     known: dict[tuple[str, str], writer.Scaffold] = {}
 
     def make(contract: str, language: str) -> writer.Scaffold:
         if (contract, language) not in known:
             need(language)
             new = writer.write(contract, f"{contract}-{language}", language, root)
-            ran = workshop.run(new.next.get("build", "true"), Path(new.folder))
-            assert ran.returncode == 0, ran.stdout
+            if build := new.next.get("build"):
+                folder = Path(new.folder)
+                with locked(shared / f"{folder.name}.lock"):
+                    built = shared / folder.name
+                    if built.exists():
+                        shutil.copytree(built, folder, dirs_exist_ok=True)
+                    else:
+                        ran = workshop.run(build, folder)
+                        assert ran.returncode == 0, ran.stdout
+                        shutil.copytree(folder, built, ignore=shutil.ignore_patterns("target"))
             known[contract, language] = new
         return known[contract, language]
 
     return make
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """One process at a time."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -36,6 +36,7 @@ from plughost.screens.session import open_session
 from plughost.screens.stderr_tail import recent_stderr
 from plughost.testing import VirtualClock
 from tests.support import ROOT, all_gone, until, vouched
+from tests.support.command_line import run_here
 from tests.support.screens import easel, screen_command
 
 RED, BLUE = Color(255, 0, 0), Color(0, 0, 255)
@@ -161,7 +162,7 @@ def test_one_frame_is_drawn_without_a_terminal(family, tmp_path):
     ],
 )
 def test_what_cannot_be_drawn_is_said(tmp_path, words, code, said):
-    done = plughost(str(easel(tmp_path)), *words)
+    done = run_here("screen", str(easel(tmp_path)), *words, cwd=ROOT)
     assert (done.returncode, said in done.stderr + done.stdout) == (code, True), done.stderr
 
 

@@ -1,7 +1,7 @@
 """Installers as processes of their own: many at once, and killed. Prints one JSON line.
 
     python -m tests.support.installer_processes race ROOT KEY FILE…        all at once
-    python -m tests.support.installer_processes kills ROOT KEY FILE        one killed before each of its system calls in turn
+    python -m tests.support.installer_processes kills ROOT KEY FILE STEP   one killed before each of its system calls in turn, or before every third
     python -m tests.support.installer_processes moments ROOT KEY FILE N    N killed at random moments
 
 It has a single thread, so that it may fork: a child that has everything imported starts in a millisecond.
@@ -72,10 +72,10 @@ def race(root: Path, trust: TrustedPublishers, *files: str) -> dict[str, object]
     return {"codes": [ended(pid) for pid in pids]}
 
 
-def kills(root: Path, trust: TrustedPublishers, file: str) -> dict[str, object]:
+def kills(root: Path, trust: TrustedPublishers, file: str, step: str) -> dict[str, object]:
     """Until one gets through: then there are no more calls to die before."""
     outcomes: list[bool] = []
-    for number in range(10_000):
+    for number in range(0, 10_000, int(step)):
         status = ended(child(lambda at=number: dying(at) or installer(root, trust, file)))  # type: ignore[misc]
         outcomes.append(right(root))
         if status == 0:

@@ -42,6 +42,9 @@ class Workshop:
             "GOPROXY": "off",
             "GOTOOLCHAIN": "local",
             "CARGO_NET_OFFLINE": "true",
+            "CARGO_PROFILE_RELEASE_OPT_LEVEL": "0",  # what it does is tested, not how fast
+            "CARGO_PROFILE_DEV_DEBUG": "0",
+            "CARGO_INCREMENTAL": "0",
         }  # fmt: skip
 
     def run(self, command: str, cwd: Path) -> subprocess.CompletedProcess[str]:

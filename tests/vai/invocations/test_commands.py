@@ -22,6 +22,7 @@ import plughost as plughost_
 from plughost.sandbox.planner import NO_CORE
 from tests.sandbox.conftest import strict  # noqa: F401
 from tests.support import ROOT
+from tests.support.command_line import run_here
 from tests.vai.invocations.conftest import LAB, SECRET
 
 
@@ -42,10 +43,15 @@ def plughost(place: Path, *words: str, stdin: str = "") -> subprocess.CompletedP
     return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, env=os.environ)
 
 
+def here(place: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Without a process of its own, where that is not the point."""
+    return run_here(*words, "--state", str(place / "state"))
+
+
 def test_every_tenant_has_bindings_of_its_own(place: Path) -> None:
     for words in ([], ["--org", "other"], ["--project", "other"], []):
-        plughost(place, "invoke", str(place / "lab"), "reads", '{"do": "echo"}', "--sandbox", "none", *words)
-    rows = json.loads(plughost(place, "invocations", "ls", "--json").stdout)
+        here(place, "invoke", str(place / "lab"), "reads", '{"do": "echo"}', "--sandbox", "none", *words)
+    rows = json.loads(here(place, "invocations", "ls", "--json").stdout)
     tenants = {(row["binding_id"], row["org_id"], row["project_id"]) for row in rows}
     assert len(rows) == 4
     assert len(tenants) == len({binding_id for binding_id, _, _ in tenants}) == 3
@@ -56,13 +62,13 @@ def test_a_tool_of_a_folder_is_run_confined_and_recorded(place: Path) -> None:
     ran = plughost(place, "invoke", str(place / "lab"), "reads", '{"do": "echo"}')
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["structured_output"]["context"]["org_id"] == "local"
-    (row,) = json.loads(plughost(place, "invocations", "ls", "--json").stdout)
+    (row,) = json.loads(here(place, "invocations", "ls", "--json").stdout)
     assert (row["status"], row["export_id"], row["execution_class"]) == ("succeeded", "reads", "worker")
     assert any("seccomp" in word for word in row["confined_by"])
-    told = plughost(place, "invocations", "ls").stdout
+    told = here(place, "invocations", "ls").stdout
     assert row["invocation_id"] in told
     assert "acme/lab@1.0.0 reads  succeeded" in told
-    shown = plughost(place, "invocations", "show", row["invocation_id"]).stdout
+    shown = here(place, "invocations", "show", row["invocation_id"]).stdout
     assert "status: succeeded" in shown
 
 
@@ -73,8 +79,8 @@ def test_events_are_streamed_as_lines_and_the_outcome_is_the_last(place: Path) -
     lines = [json.loads(line) for line in ran.stdout.splitlines()]
     assert [line["event"]["number"] for line in lines[:-1]] == [0, 1, 2]
     assert lines[-1]["outcome"]["status"] == "succeeded"
-    (row,) = json.loads(plughost(place, "invocations", "ls", "--json").stdout)
-    shown = json.loads(plughost(place, "invocations", "show", row["invocation_id"], "--json").stdout)
+    (row,) = json.loads(here(place, "invocations", "ls", "--json").stdout)
+    shown = json.loads(here(place, "invocations", "show", row["invocation_id"], "--json").stdout)
     assert len(shown["events"]) == 3
 
 
@@ -98,7 +104,7 @@ def test_events_are_streamed_as_lines_and_the_outcome_is_the_last(place: Path) -
 def test_what_goes_wrong_is_told_with_the_exit_code_that_fits(
     place: Path, words: tuple[str, ...], code: int, told: str
 ) -> None:
-    ran = plughost(place, "invoke", str(place / "lab"), *words, "--sandbox", "none")
+    ran = here(place, "invoke", str(place / "lab"), *words, "--sandbox", "none")
     assert (ran.returncode, ran.stdout) == (code, "")
     assert told in ran.stderr
 
@@ -112,11 +118,11 @@ def test_a_secret_comes_from_its_place_and_is_shown_nowhere(place: Path) -> None
         "--secret", "key=secret://acme/key", "--secrets", str(place / "vault"),
     ]  # fmt: skip
     secret.chmod(0o644)
-    refused = plughost(place, *words)
+    refused = here(place, *words)
     assert json.loads(refused.stdout)["reason"] == "invalid_request"
     assert "may be read by others" in refused.stdout
     secret.chmod(0o600)
-    ran = plughost(place, *words)
+    ran = here(place, *words)
     assert json.loads(ran.stdout)["result"]["structured_output"]["text"] == "***"
     assert SECRET not in ran.stdout + ran.stderr
     kept = [path.read_bytes() for path in (place / "state").iterdir()]
@@ -222,7 +228,7 @@ def test_a_compaction_from_the_command_line_has_a_chain_of_its_own(place: Path) 
         words = ("shortens", json.dumps(given), "--sandbox", "none", "--org", org)
         ran = plughost(place, "invoke", str(place / "lab"), *words)
         assert ran.returncode == 0, ran.stderr
-        (row, *_) = json.loads(plughost(place, "invocations", "ls", "--json").stdout)
+        (row, *_) = json.loads(here(place, "invocations", "ls", "--json").stdout)
         chain_id = json.loads(ran.stdout)["derived_chain_id"]
         with closing(sqlite3.connect(place / "state/state.db")) as state:
             said = "SELECT kind, content, more FROM blocks WHERE chain_id = ?"
@@ -273,10 +279,10 @@ def test_what_to_do_is_told_with_the_failure(place: Path) -> None:
         "--secrets",
         str(place / "vault"),
     )
-    ran = plughost(place, "invoke", str(place / "lab"), *words, "--sandbox", "none")
+    ran = here(place, "invoke", str(place / "lab"), *words, "--sandbox", "none")
     assert f"hint: chmod 600 {secret}" in ran.stderr
-    (row,) = json.loads(plughost(place, "invocations", "ls", "--json").stdout)
-    assert f"hint: chmod 600 {secret}" in plughost(place, "invocations", "show", row["invocation_id"]).stdout
+    (row,) = json.loads(here(place, "invocations", "ls", "--json").stdout)
+    assert f"hint: chmod 600 {secret}" in here(place, "invocations", "show", row["invocation_id"]).stdout
 
 
 @pytest.mark.parametrize("hello", ["not a frame", "another version"])
@@ -284,7 +290,7 @@ def test_a_plugin_that_does_not_speak_the_protocol_gives_no_answer(place: Path, 
     program = place / "lab/bin/plugin"
     wrong = {"not a frame": ("vai.rpc.v1", "v0"), "another version": ('"version": "1.0.0"', '"version": "2"')}
     program.write_text(program.read_text().replace(*wrong[hello]))
-    ran = plughost(place, "invoke", str(place / "lab"), "reads", '{"do": "echo"}', "--sandbox", "none")
+    ran = here(place, "invoke", str(place / "lab"), "reads", '{"do": "echo"}', "--sandbox", "none")
     assert (ran.returncode, ran.stdout) == (3, "")
 
 
@@ -299,7 +305,7 @@ def test_a_harness_from_the_command_line_reaches_a_gateway_of_its_own(place: Pat
     ran = plughost(place, "invoke", str(place / "lab"), "triage", json.dumps(given))
     assert ran.returncode == 0, ran.stderr
     assert [status for status, _ in json.loads(ran.stdout)["artifacts"]] == [200, 200]
-    (row,) = json.loads(plughost(place, "invocations", "ls", "--json").stdout)
+    (row,) = json.loads(here(place, "invocations", "ls", "--json").stdout)
     assert (row["session_id"], row["chain_id"], row["run_id"]) == ("sess_1", "ch_1", "run_local")
 
 

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +30,7 @@ from plughost.vai.packages.store.store import Store
 from plughost.vai.runtime import VaiRuntime
 from tests.sandbox.conftest import strict
 from tests.support import sample_package as little
+from tests.support.command_line import run_here
 from tests.vai.invocations.conftest import LAB
 
 __all__ = ["strict"]
@@ -81,11 +81,10 @@ class Ground:
         )
 
     def plughost(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "plughost.cli", *words, "--store", str(self.store.root)]
-        command += ["--trust", str(self.trust_file)]
+        places = ["--store", str(self.store.root), "--trust", str(self.trust_file)]
         if words[0] == "invoke":
-            command += ["--state", str(self.folder / "state")]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=self.folder)
+            places += ["--state", str(self.folder / "state")]
+        return run_here(*words, *places, cwd=self.folder)
 
 
 @pytest.fixture

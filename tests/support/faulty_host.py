@@ -6,10 +6,9 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-import plughost.reception
-
 import plughost.cli.commands.run
 import plughost.cli.commands.x
+import plughost.services.dispatch
 from plughost import config
 from plughost.cli.main import main
 from plughost.contracts import jsonrpc
@@ -46,7 +45,7 @@ def dispatch() -> None:
 
 
 def capabilities() -> None:
-    plughost.reception.capabilities = SimpleNamespace(allows=lambda held, word: True)
+    plughost.services.dispatch.capabilities = SimpleNamespace(allows=lambda held, word: True)
 
 
 def render(side: int = 0) -> None:

@@ -184,9 +184,9 @@ MUTANTS = [
     Mutant("kaged-plugins-may-flood", "conformance/kaged/limits.py", "sent <= MAX_NOTIFY_RATE * (1 + took)", "True", KAGED_AXES),
     Mutant("kaged-initialized-may-be-answered", "conformance/kaged/protocol.py", 'not host.unsolicited(), "it answered the notification', 'True, "it answered the notification', KAGED_AXES),
     # Storage
-    Mutant("answered-without-a-commit", "services/storage/sqlite_file.py", '        yield\n        connection.execute("COMMIT")', '        yield\n        connection.execute("ROLLBACK")', "tests/services/test_storage_kills.py tests/services/test_storage.py"),
+    Mutant("answered-without-a-commit", "_util/sqlite.py", '        yield\n        connection.execute("COMMIT")', '        yield\n        connection.execute("ROLLBACK")', "tests/services/test_storage_kills.py tests/services/test_storage.py"),
     Mutant("commits-are-not-synced", "services/storage/sqlite_file.py", '"PRAGMA synchronous = FULL"', '"PRAGMA synchronous = OFF"', "tests/services/test_storage_files.py"),
-    Mutant("everybody-reads-the-storage", "services/storage/sqlite_file.py", "0o600", "0o644", "tests/services/test_storage_files.py"),
+    Mutant("everybody-reads-the-storage", "_util/sqlite.py", "0o600", "0o644", "tests/services/test_storage_files.py"),
     Mutant("a-quota-off-by-one", "services/storage/database.py", "self._used - before + size > self._quota", "self._used - before + size > self._quota + 1", "tests/services/test_storage.py"),
     Mutant("deleted-bytes-still-count", "services/storage/database.py", "        self._used -= before\n", "", "tests/services/test_storage.py tests/unit/services/test_storage_model.py"),
     Mutant("one-without-room-fails-all", "services/storage/database.py", "        # One by one, so that an error of one does not affect the others.\n", "                return [self._as_plugin_error(error) for _ in requests]\n", "tests/services/test_storage_room.py"),

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import plughost
+from plughost._util import sqlite
 from plughost.errors import Overloaded, PluginError
 from plughost.services.storage import service, sqlite_file
 from plughost.services.storage.plugin_store import file_name
@@ -191,7 +192,7 @@ async def test_a_file_that_another_program_reads_is_opened_when_it_has_read(stor
 
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", hasty)
-    monkeypatch.setattr(sqlite_file, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
+    monkeypatch.setattr(sqlite, "time", SimpleNamespace(monotonic=time.monotonic, sleep=sleep))
     await client.set("a", b"1")
     assert refused
     other.close()

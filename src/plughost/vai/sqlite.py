@@ -4,21 +4,17 @@ migrations."""
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from plughost._util.sqlite import Migrations, open_database, transaction
 from plughost.errors import HostFailed, Stopped
-from plughost.services.storage.sqlite_file import transaction
 
 __all__ = ["SqliteDatabase", "open_shared_database", "transaction"]
 
 T = TypeVar("T")
-
-Migrations = Sequence[Sequence[str]]
-"""The statements that make each version of a schema from the one before; the first ones make version 1."""
 
 MAX_WAL_BYTES = 4 << 20
 """Bytes to which SQLite truncates its write-ahead log after a checkpoint."""
@@ -32,42 +28,22 @@ def open_shared_database(
     """Opens a SQLite file, and creates it when it is missing. Each of `migrations` runs once in a file: an
     older file gets those that it lacks."""
     try:
-        return _open(path, migrations, synchronous)
+        connection = open_database(
+            path,
+            migrations,
+            settings=(
+                "PRAGMA auto_vacuum = INCREMENTAL",  # effective for a new file only
+                "PRAGMA journal_mode = WAL",
+                f"PRAGMA journal_size_limit = {MAX_WAL_BYTES}",
+                f"PRAGMA synchronous = {synchronous}",
+            ),
+            busy_timeout=BUSY_TIMEOUT,
+        )
     except (OSError, sqlite3.Error) as error:
         raise HostFailed(
             f"{path} cannot be used: {error}", hint="see whose it is, and which program holds it"
         ) from error
-
-
-def _open(path: str, migrations: Migrations, synchronous: str) -> sqlite3.Connection:
-    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    try:
-        os.mknod(path, 0o600)  # not open(): closing the file would drop all POSIX locks of this process on it
-    except FileExistsError:
-        pass
-    connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
-    try:
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # effective for a new file only
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute(f"PRAGMA journal_size_limit = {MAX_WAL_BYTES}")
-        connection.execute(f"PRAGMA synchronous = {synchronous}")
-        with transaction(connection):
-            written: int = connection.execute("PRAGMA user_version").fetchone()[0]
-            if written > len(migrations):
-                raise HostFailed(
-                    f"{path} was written by a newer plughost: its version is {written}, known is "
-                    f"{len(migrations)}",
-                    hint="use that plughost; the file was not changed",
-                )
-            for statements in migrations[written:]:
-                for statement in statements:
-                    connection.execute(statement)
-            if written < len(migrations):
-                connection.execute(f"PRAGMA user_version = {len(migrations)}")
-    except BaseException:
-        connection.close()
-        raise
+    connection.row_factory = sqlite3.Row
     return connection
 
 

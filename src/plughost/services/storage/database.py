@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from plughost._util.sqlite import sqlite_code, transaction
 from plughost.errors import Overloaded, PluginError
 from plughost.services.storage.messages import (
     Answer,
@@ -21,7 +22,7 @@ from plughost.services.storage.messages import (
     Set,
     Stored,
 )
-from plughost.services.storage.sqlite_file import BUSY_TIMEOUT, open_database, sqlite_code, transaction
+from plughost.services.storage.sqlite_file import BUSY_TIMEOUT, open_storage
 
 Outcome = Answer | PluginError
 
@@ -71,7 +72,7 @@ class KeyValueDatabase:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            self._connection = open_database(self._path, self._owner)
+            self._connection = open_storage(self._path, self._owner)
         return self._connection
 
     def _run_single(self, request: Request) -> Outcome:

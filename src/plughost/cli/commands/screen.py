@@ -118,8 +118,7 @@ def _wanted(root: Path | None, plugin: str | None, name: str | None, target: tar
 
 
 def _screens(spec: PluginSpec) -> tuple[str, ...]:
-    contract = get_contract(spec.contract)
-    return tuple(contract.resolve(spec).provides.get("screens", ())) if contract.name == "ainb" else ()
+    return tuple(get_contract(spec.contract).resolve(spec).provides.get("screens", ()))
 
 
 def _draw(

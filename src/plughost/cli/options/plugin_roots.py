@@ -11,7 +11,8 @@ import click
 from plughost import config
 from plughost.cli.options.targets import Target
 from plughost.cli.ui import output
-from plughost.contracts.registry import get_contract
+from plughost.contracts.registry import detect_contract, get_contract
+from plughost.errors import InvalidSpec
 from plughost.spec import PluginSpec
 
 option: Callable[[Any], Any] = click.option(
@@ -65,4 +66,7 @@ def offered(specs: Sequence[PluginSpec], kind: str) -> list[str]:
 
 
 def _is_plugin(folder: Path) -> bool:
-    return (folder / config.FILE).is_file() or (folder / "manifest.toml").is_file()
+    try:
+        return (folder / config.FILE).is_file() or detect_contract(folder) is not None
+    except InvalidSpec:  # it has a manifest, which is wrong
+        return True

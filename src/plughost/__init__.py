@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         Subscription,
     )
     from plughost.host import Host
+    from plughost.logging_bridge import LoggingBridge
     from plughost.permissions.access import Access, Endpoint, ResourceLimits
     from plughost.plugin import Plugin
     from plughost.spec import PluginSpec
@@ -84,6 +85,7 @@ else:
             "LaunchFailed": "plughost.errors",
             "Linted": "plughost.events",
             "Logged": "plughost.events",
+            "LoggingBridge": "plughost.logging_bridge",
             "Malformed": "plughost.errors",
             "Mcptest": "plughost.contracts.mcptest.client",
             "MethodDescription": "plughost.wire.method_description",
@@ -131,6 +133,7 @@ __all__ = [
     "LaunchFailed",
     "Linted",
     "Logged",
+    "LoggingBridge",
     "Malformed",
     "Mcptest",
     "MethodDescription",

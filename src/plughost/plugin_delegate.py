@@ -56,6 +56,10 @@ class PluginDelegate:
             caller.belongs_to(plugin)
             plugin.on_started(caller)
 
+    def on_exited(self, instance: Instance, failure: PluginError | None) -> None:
+        if (plugin := self._plugin()) is not None:
+            plugin.on_exited(instance, failure)
+
     async def serve(self, caller: Caller, method: str, params: msgspec.Raw) -> Any:
         if (plugin := self._plugin()) is None:
             raise Stopped("the host has ended")

@@ -34,6 +34,9 @@ class InstanceDelegate(Protocol):
     def on_started(self, caller: Caller) -> None:
         """A process was started; its handshake is not done yet."""
 
+    def on_exited(self, instance: Instance, failure: PluginError | None) -> None:
+        """A process has ended, or could not be started; `failure` is None if the host had asked for that."""
+
     async def serve(self, caller: Caller, method: str, params: msgspec.Raw) -> Any:
         """Answer a request of a process to the host; raises PluginError to refuse it."""
 

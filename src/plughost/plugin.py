@@ -305,24 +305,27 @@ class Plugin:
         instance.start()
         await instance.wait_ready()
 
-    async def reload(self) -> None:
+    async def reload(self, spec: PluginSpec | None = None) -> None:
         """Start a new generation, move waiting calls to it once it is ready, and let the old process finish
         its own calls.
 
-        The manifest is read again, and so is the command if it came from the manifest. If the new generation
+        The manifest is read again, and so is the command if it came from the manifest. With a `spec`, of the
+        same name and contract, the new generation runs by that. If the new generation
         does not start, everything stays as it was and the failure is raised. If the plugin is not running, or
         is quarantined, nothing is started: the next call starts the new generation.
         """
         async with self._reloading:  # a second reload replaces the result of the first
-            await self._reload()
+            await self._reload(spec or self.spec)
 
-    async def _reload(self) -> None:
+    async def _reload(self, spec: PluginSpec) -> None:
         if self._stopped:
             raise Stopped("the host has stopped it", plugin=self.name)
+        if (spec.name, spec.contract) != (self.name, self.contract):
+            raise InvalidSpec("a reload keeps the name and the contract", plugin=self.name)
         old, before = self._current, (self.spec, self._resolved, self._confinement, self._prepare_failure)
         undo = self._context.sandboxes.checkpoint(self.name)
         started_at = self.metrics.started_at
-        await self._reload_spec()
+        await self._reload_spec(spec)
         self._generation += 1
         if old is None or old.state not in (State.RUNNING, State.SPAWNING, State.BACKOFF):
             self._current = None
@@ -337,16 +340,15 @@ class Plugin:
             new.stop()
             if old in self._instances:  # else the old process has ended: there is nothing to go back to
                 undo()
-                self._set_spec(*before)
                 self.metrics.started_at = started_at
+                self._set_spec(*before)
             raise
         meanwhile, self._current = self._current, new
         for replaced in {old, meanwhile or old}:  # the old one may have ended, and a call started another
             replaced.drain(new)
 
-    async def _reload_spec(self) -> None:
+    async def _reload_spec(self, spec: PluginSpec) -> None:
         """Read the manifest again and prepare the sandbox anew: a new manifest comes with a new program."""
-        spec = self.spec
         with as_launch_failure("cannot prepare it", self.name):
             resolved = await resolve_in_thread(self._contract, spec)
         if self._stopped:  # meanwhile
@@ -355,6 +357,8 @@ class Plugin:
         if follows and resolved.manifest_command is not None:
             spec = msgspec.structs.replace(spec, command=resolved.manifest_command)
         check_runnable(spec, resolved)
+        if resolved.log_level is not None:
+            self.logs.set_threshold(self.name, resolved.log_level)
         self._set_spec(spec, resolved, await self._context.confine(spec, resolved))
 
     async def prepare(self) -> OpenLink:
@@ -398,12 +402,13 @@ class Plugin:
                 limit, weak_callback(self._launcher_pids, ()), weak_callback(self._on_memory_exceeded)
             )
 
-    def usage(self) -> dict[str, Any]:
+    async def usage(self) -> dict[str, Any]:
         """The memory in bytes and the processor time in seconds of all its processes, read from /proc now."""
         pids = self._launcher_pids()
         if not pids:
             return {"memory": None, "cpu": None}
-        return {"memory": sum(memory_of(pids)), "cpu": cpu_seconds(pids)}
+        # In a thread: a plugin may have thousands of processes.
+        return await asyncio.to_thread(lambda: {"memory": sum(memory_of(pids)), "cpu": cpu_seconds(pids)})
 
     def _launcher_pids(self) -> list[int]:
         """The process ids of the launchers of all its processes."""

@@ -61,8 +61,8 @@ async def test_a_reload_is_no_failure_and_the_uptime_is_of_the_new_process(host,
 
 async def test_memory_and_processor_time_are_those_of_its_processes(host, mark):
     plugin = await host.add(puppet(mark))
-    assert plugin.usage() == {"memory": None, "cpu": None}
+    assert await plugin.usage() == {"memory": None, "cpu": None}
     await plugin.call("echo", 1)
-    usage = plugin.usage()
+    usage = await plugin.usage()
     assert usage["memory"] > 1 << 20
     assert usage["cpu"] >= 0

@@ -94,7 +94,8 @@ class Logged(Event, frozen=True):
     fields: Any = None
     source: str = "log"
     """Who wrote the line. `log` and `stderr`: the plugin. The host itself: `denied` (it refused something),
-    `egress` (the plugin made a connection) and `host` (a remark on the plugin)."""
+    `failed` (a process crashed or did not start), `egress` (the plugin made a connection) and `host` (a
+    remark on the plugin)."""
 
 
 MOST_BYTES = 64 << 20

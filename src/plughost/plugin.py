@@ -27,12 +27,14 @@ from plughost.engine.link import OpenLink
 from plughost.engine.progress import OnEvent
 from plughost.engine.session import Session
 from plughost.engine.supervisor import State
-from plughost.errors import BudgetExceeded, Malformed, PluginError, Stopped, UnknownMethod
+from plughost.errors import BudgetExceeded, InvalidSpec, Malformed, PluginError, Stopped, UnknownMethod
+from plughost.metrics import PluginMetrics
 from plughost.permissions.capability import Capability
 from plughost.permissions.operator_only import OperatorAccess
 from plughost.plugin_delegate import PluginDelegate
 from plughost.sandbox.explain.lints import lints
 from plughost.sandbox.memory.meter import MeteredTree
+from plughost.sandbox.memory.process_tree import cpu_seconds, memory_of
 from plughost.sandbox.plan import SandboxPlan
 from plughost.services.base import LogService, Service
 from plughost.services.dispatch import HostCallDispatcher
@@ -86,6 +88,9 @@ class Plugin:
         )
         """Hands the requests of its processes to the services of the host."""
         self._reloading = asyncio.Lock()
+        self.metrics = PluginMetrics()
+        """What is measured of it: calls, latencies, restarts, the last error."""
+        self._time = context.clock.time
 
     def __repr__(self) -> str:
         return f"<Plugin {self.name} ({self.contract}) {self.state}>"
@@ -262,12 +267,12 @@ class Plugin:
         instance = self._current
         if instance is None:
             instance = self._route()
+        time = self._time
+        began = time()
         try:
             pending = instance.submit(method, params, timeout, context, priority)
         except PluginError as error:
-            error.plugin = self.name
-            if self._one_shot:
-                instance.stop()
+            self._on_refused(instance, error)
             raise
         if on_event is not None:
             pending.on_event = on_event
@@ -276,9 +281,17 @@ class Plugin:
         except (asyncio.CancelledError, GeneratorExit) as error:
             # Not `instance`: a reload may have moved the call to another one.
             pending.owner.withdraw(pending, _cancel_reason(error))
+            self.metrics.cancelled += 1
             raise
+        except PluginError as error:
+            self.metrics.on_call((now := time()) - began)
+            self.metrics.on_call_failed(error, now)
+            raise
+        self.metrics.on_call((now := time()) - began)
         if answer.error is not NOTHING:
-            raise pending.owner.failure(pending, answer)
+            failure = pending.owner.failure(pending, answer)
+            self.metrics.on_call_failed(failure, now)
+            raise failure
         if type is msgspec.Raw:
             return answer.result
         if type is Response:
@@ -287,6 +300,15 @@ class Plugin:
             return decode(answer.result, kind=type)
         except Malformed as error:
             raise pending.owner.undecodable(error) from error.__cause__
+
+    def _on_refused(self, instance: Instance, error: PluginError) -> None:
+        """A call was not submitted."""
+        error.plugin = self.name
+        if not isinstance(error, InvalidSpec):  # which is the caller's mistake
+            self.metrics.refused += 1
+            self.metrics.on_call_failed(error, self._time())
+        if self._one_shot:
+            instance.stop()
 
     def notify(self, method: str, params: Any = ABSENT, *, urgent: bool = False) -> bool:
         """Send a notification, with `urgent` before everything that waits to be sent. False if the plugin is
@@ -302,23 +324,27 @@ class Plugin:
         instance.start()
         await instance.wait_ready()
 
-    async def reload(self) -> None:
+    async def reload(self, spec: PluginSpec | None = None) -> None:
         """Start a new generation, move waiting calls to it once it is ready, and let the old process finish
         its own calls.
 
-        The manifest is read again, and so is the command if it came from the manifest. If the new generation
+        The manifest is read again, and so is the command if it came from the manifest. With a `spec`, of the
+        same name and contract, the new generation runs by that. If the new generation
         does not start, everything stays as it was and the failure is raised. If the plugin is not running, or
         is quarantined, nothing is started: the next call starts the new generation.
         """
         async with self._reloading:  # a second reload replaces the result of the first
-            await self._reload()
+            await self._reload(spec or self.spec)
 
-    async def _reload(self) -> None:
+    async def _reload(self, spec: PluginSpec) -> None:
         if self._stopped:
             raise Stopped("the host has stopped it", plugin=self.name)
+        if (spec.name, spec.contract) != (self.name, self.contract):
+            raise InvalidSpec("a reload keeps the name and the contract", plugin=self.name)
         old, before = self._current, (self.spec, self._resolved, self._confinement, self._prepare_failure)
         undo = self._context.sandboxes.checkpoint(self.name)
-        await self._reload_spec()
+        started_at = self.metrics.started_at
+        await self._reload_spec(spec)
         self._generation += 1
         if old is None or old.state not in (State.RUNNING, State.SPAWNING, State.BACKOFF):
             self._current = None
@@ -334,6 +360,7 @@ class Plugin:
             new.stop()
             if old in self._instances:  # else the old process has ended: there is nothing to go back to
                 undo()
+                self.metrics.started_at = started_at
                 self._set_spec(*before)
             raise
         self._context.catalogue.changed(self.name, self._generation)
@@ -341,9 +368,8 @@ class Plugin:
         for replaced in {old, meanwhile or old}:  # the old one may have ended, and a call started another
             replaced.drain(new)
 
-    async def _reload_spec(self) -> None:
+    async def _reload_spec(self, spec: PluginSpec) -> None:
         """Read the manifest again and prepare the sandbox anew: a new manifest comes with a new program."""
-        spec = self.spec
         with as_launch_failure("cannot prepare it", self.name):
             resolved = await resolve_in_thread(self._contract, spec)
         if self._stopped:  # meanwhile
@@ -352,6 +378,8 @@ class Plugin:
         if follows and resolved.manifest_command is not None:
             spec = msgspec.structs.replace(spec, command=resolved.manifest_command)
         check_runnable(spec, resolved)
+        if resolved.log_level is not None:
+            self.logs.set_threshold(self.name, resolved.log_level)
         self._set_spec(spec, resolved, await self._context.confine(spec, resolved))
 
     async def prepare(self) -> OpenLink:
@@ -394,6 +422,14 @@ class Plugin:
             self._metered_tree = MeteredTree(
                 limit, weak_callback(self._launcher_pids, ()), weak_callback(self._on_memory_exceeded)
             )
+
+    async def usage(self) -> dict[str, Any]:
+        """The memory in bytes and the processor time in seconds of all its processes, read from /proc now."""
+        pids = self._launcher_pids()
+        if not pids:
+            return {"memory": None, "cpu": None}
+        # In a thread: a plugin may have thousands of processes.
+        return await asyncio.to_thread(lambda: {"memory": sum(memory_of(pids)), "cpu": cpu_seconds(pids)})
 
     def _launcher_pids(self) -> list[int]:
         """The process ids of the launchers of all its processes."""
@@ -448,6 +484,7 @@ class Plugin:
             "state": self.state,
             "failure": None if (failure := self.failure) is None else failure.report(),
             "generation": self._generation,
+            "metrics": self.metrics.snapshot(self._time()),
             "lifecycle": {
                 "start": "per call" if policy.one_shot else "eager" if policy.eager else "first call",
                 "call_timeout": policy.call_timeout,
@@ -517,6 +554,7 @@ class Plugin:
         """A process was started."""
         if self._metered_tree is not None:
             self._context.sandboxes.meter.started(self._metered_tree)
+        self.metrics.on_started(self._time(), one_shot=self._one_shot)
         self.dispatcher.on_process_started(caller)
 
     def on_described(self, methods: Sequence[MethodDescription]) -> None:
@@ -527,6 +565,17 @@ class Plugin:
             self._handshake = told
             self._context.keep_handshake(self.spec, told)
             self._context.catalogue.changed(self.name, self._generation)
+
+    def on_exited(self, instance: Instance, failure: PluginError | None) -> None:
+        """A process has ended, or could not be started; `failure` is None if the host had asked for that."""
+        others = self._instances - {instance}
+        self.metrics.on_exited(failure, self._time(), running=any(other.pid is not None for other in others))
+        if failure is None:
+            return
+        try:
+            self.logs.on_failed(instance, failure)
+        except Exception as error:  # the program's own log service
+            instance.on_dropped(f"the host failed to log a failure: {type(error).__name__}: {error}", b"")
 
     def on_retired(self, instance: Instance) -> None:
         """An instance takes no more calls: the next call starts another."""

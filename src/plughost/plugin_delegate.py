@@ -62,6 +62,10 @@ class PluginDelegate:
         if (plugin := self._plugin()) is not None:
             plugin.on_described(methods)
 
+    def on_exited(self, instance: Instance, failure: PluginError | None) -> None:
+        if (plugin := self._plugin()) is not None:
+            plugin.on_exited(instance, failure)
+
     async def serve(self, caller: Caller, method: str, params: msgspec.Raw) -> Any:
         if (plugin := self._plugin()) is None:
             raise Stopped("the host has ended")

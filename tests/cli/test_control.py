@@ -138,7 +138,8 @@ async def test_ps_logs_reload_and_stop_of_a_running_host(root, tmp_path, mark):
             "done": "stop",
             "plugin": "lazy",
         }
-        gone = plughost("reload", "lazy", *sockets)
+        assert plughost("reload", "lazy", *sockets).returncode == 0
+        gone = plughost("reload", "nobody", *sockets)
         assert (gone.returncode, b"plughost ps" in gone.stderr) == (2, True)
         assert plughost("stop", *sockets).returncode == 2
         assert plughost("stop", "--all", *sockets).returncode == 0

@@ -169,7 +169,8 @@ MUTANTS = [
     Mutant("yaml-keys-come-twice", "_util/located/yaml.py", "            if key in found:", "            if False:", "tests/unit/_util/test_located_yaml.py tests/contracts/kaged/test_kaged_manifest.py"),
     Mutant("yaml-of-any-depth", "_util/located/yaml.py", "if len(field) > DEEPEST:", "if False:", "tests/unit/_util/test_located_yaml.py"),
     # The rest
-    Mutant("anybody-controls-a-host", "control.py", "if _peer_uid(writer) in (os.geteuid(), 0):", "if True:", "tests/cli/test_control.py"),
+    Mutant("anybody-controls-a-host", "control/credentials.py", "return user in (os.geteuid(), 0) and not _is_confined(pid)", "return not _is_confined(pid)", "tests/cli/test_control.py"),
+    Mutant("a-confined-plugin-controls-its-host", "control/credentials.py", "return not theirs or theirs > ours", "return False", "tests/sandbox/test_control_socket.py"),
     Mutant("specs-show-their-secrets", "spec.py", '        return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, command={list(self.command)!r})"', '        return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, env={self.env!r})"', "tests/host tests/contracts/mcptest/test_mcptest.py tests/cli"),
     Mutant("nul-in-a-command", "contracts/resolve.py", 'isinstance(word, str) and "\\0" not in word for word in words', "isinstance(word, str) for word in words", f"{MCPTEST} tests/host tests/faults/test_machine.py"),
     Mutant("limits-are-not-summed", "sandbox/memory/process_tree.py", "            found += _children(pid)", "            pass", "tests/sandbox/test_memory_and_groups.py"),

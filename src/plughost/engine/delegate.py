@@ -39,6 +39,9 @@ class InstanceDelegate(Protocol):
     def on_described(self, methods: Sequence[MethodDescription]) -> None:
         """A handshake told what can be called."""
 
+    def on_exited(self, instance: Instance, failure: PluginError | None) -> None:
+        """A process has ended, or could not be started; `failure` is None if the host had asked for that."""
+
     async def serve(self, caller: Caller, method: str, params: msgspec.Raw) -> Any:
         """Answer a request of a process to the host; raises PluginError to refuse it."""
 

@@ -43,6 +43,7 @@ EXIT_STATUS_TIMEOUT = 2.0
 _KILLED_STATUSES = (-signal.SIGKILL, 128 + signal.SIGKILL)
 """Exit statuses of a process killed by SIGKILL: its own, and as a shell or bubblewrap reports its child's."""
 
+_ENDING_STATES = (State.SHUTTING_DOWN, State.DRAINING)
 ENDED_STATES = (State.QUARANTINED, State.STOPPED)
 
 Submit = Callable[[str, Any, float | None, Mapping[str, str] | None, bool], PendingCall]
@@ -524,10 +525,11 @@ class Instance:
         if link is not None:
             self._reporter.emit(
                 Exited,
-                expected=self.state in (State.SHUTTING_DOWN, State.DRAINING),
+                expected=self.state in _ENDING_STATES,
                 exit_status=status,
                 stderr_tail="" if link.stderr is None else link.stderr.text(),
             )
+        self._delegate.on_exited(self, None if self._exit_was_wanted(cause) else cause)
         if self._caller is not None:
             self._caller.end()
             self._caller = None
@@ -535,6 +537,12 @@ class Instance:
         self._reporter.stderr_tail = None
         self._cause = cause
         self._step(event, why=cause.message)
+
+    def _exit_was_wanted(self, cause: PluginError) -> bool:
+        """Whether the host had asked for the exit, or has no more use for the process."""
+        answer = self._one_shot_answer
+        answered = answer is not None and answer[1].error is not NOTHING
+        return self.state in _ENDING_STATES or answered or isinstance(cause, Stopped)
 
     def _resolve_all(self, cause: PluginError, status: int | None) -> None:
         held, self._one_shot_answer = self._one_shot_answer, None

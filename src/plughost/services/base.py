@@ -14,7 +14,7 @@ import msgspec
 
 from plughost.clock import Clock
 from plughost.engine.caller import Caller
-from plughost.errors import UnknownMethod
+from plughost.errors import PluginError, UnknownMethod
 from plughost.events import EventHub, Logged
 from plughost.services.plugin_lookup import PluginLookup
 
@@ -116,6 +116,9 @@ class LogService(BaseService):
 
     def on_connected(self, source: LogSource, connection: EgressConnection, remedy: str) -> None:
         """Take a connection of a sandboxed plugin that has ended or was refused."""
+
+    def on_failed(self, source: LogSource, error: PluginError) -> None:
+        """Take the failure of a process: it has crashed, or could not be started."""
 
     def note(self, source: LogSource, what: str) -> None:
         """Take a remark of the host on a plugin."""

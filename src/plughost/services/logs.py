@@ -10,7 +10,7 @@ import msgspec
 
 from plughost.clock import Clock
 from plughost.engine.caller import Caller
-from plughost.errors import InvalidSpec
+from plughost.errors import InvalidSpec, PluginError
 from plughost.events import EventHub, Logged
 from plughost.services.base import EgressConnection, LogService, LogSource
 
@@ -68,6 +68,10 @@ class Logs(LogService):
     def note(self, source: LogSource, what: str) -> None:
         """Log a remark of the host on a plugin."""
         self._keep(self._line(source, "warn", what, None, "host"))
+
+    def on_failed(self, source: LogSource, error: PluginError) -> None:
+        """Log that a process has crashed or could not be started."""
+        self._keep(self._line(source, "error", f"{error.code}: {error.message}", None, "failed"))
 
     def on_denied(self, source: LogSource, what: str, remedy: str) -> None:
         """Log a denial with the remedy, once per generation however often the plugin asks."""

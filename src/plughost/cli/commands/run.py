@@ -15,6 +15,7 @@ from plughost import control, handshake_store, interrupt
 from plughost.cli.options import plugin_roots, targets
 from plughost.cli.options.record import TrafficRecording
 from plughost.cli.options.record import options as record_options
+from plughost.cli.reloading import Reloader, WatchedFiles, config_files
 from plughost.cli.ui import output
 from plughost.cli.ui.event_text import event_text
 from plughost.cli.ui.line_writer import LineWriter
@@ -37,8 +38,9 @@ from plughost.spec import PluginSpec
     "--socket-dir",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where `ps`, `logs`, `reload` and `stop` find this host.",
+    help="Folder for the control socket, by which other commands find this host.",
 )
+@click.option("--watch", is_flag=True, help="Apply changes of plughost.toml while the host runs.")
 @click.option("--json", "as_json", is_flag=True, help="Events as one JSON document per line.")
 @click.argument("words", nargs=-1, metavar="[TARGET...]")
 def run(
@@ -46,22 +48,47 @@ def run(
     root: Path | None,
     recording: TrafficRecording,
     folder: Path | None,
+    watch: bool,
     as_json: bool,
     words: tuple[str, ...],
 ) -> None:
-    """Start plugins and watch them until Ctrl-C. With no TARGET: all that plughost.toml binds."""
+    """Start plugins and watch them until Ctrl-C. With no TARGET: all that plughost.toml binds.
+
+    Other commands call and control them: call, ps, logs, start, restart, reload, stop. SIGHUP applies what
+    has changed in plughost.toml.
+    """
     if root is not None and words:
         raise click.UsageError("--root runs all its plugins: name it, or plugins, not both")
     specs = target.all(words) if root is None else plugin_roots.take(root, words, target)[0]
     if not specs:
         raise InvalidSpec("there is no plugin to run")
     _warn_unsandboxed(specs)
+
+    def load() -> list[PluginSpec]:
+        """The same plugins, read again."""
+        try:
+            return target.all(words) if root is None else plugin_roots.take(root, words, target)[0]
+        except click.UsageError as error:
+            raise InvalidSpec(error.format_message()) from error
+
+    watched = config_files(target.file, root, words) if watch else None
     with recording.tap() as tap:
-        interrupt.run(_run(specs, folder or control.default_folder(), as_json, tap, start_all=root is None))
+        interrupt.run(
+            _run(
+                specs, load, folder or control.default_folder(), as_json, tap, watched, start_all=root is None
+            )
+        )
 
 
 async def _run(
-    specs: Sequence[PluginSpec], folder: Path, as_json: bool, tap: Tap | None, *, start_all: bool
+    specs: Sequence[PluginSpec],
+    load: control.LoadSpecs,
+    folder: Path,
+    as_json: bool,
+    tap: Tap | None,
+    watched: WatchedFiles | None,
+    *,
+    start_all: bool,
 ) -> None:
     loop = asyncio.get_running_loop()
     asked_to_end = asyncio.Event()
@@ -70,12 +97,13 @@ async def _run(
     async with Host(tap=tap, handshakes=handshake_store.default_folder()) as host:
         with host.events() as events:
             printing = asyncio.create_task(_print_events(events, out, as_json))
-            failed: dict[str, tuple[PluginSpec, PluginError]] = {}
-            async with control.Control(host, folder, asked_to_end.set, failed):
+            managed = control.ManagedPlugins(host, load, start_all=start_all)
+            async with (
+                control.Control(host, folder, asked_to_end.set, managed),
+                Reloader(managed, watched, asked_to_end.set, as_json=as_json),
+            ):
                 ending = asyncio.create_task(asked_to_end.wait())
-                adding = asyncio.gather(
-                    *(_add(host, spec, failed, as_json, start=start_all) for spec in specs)
-                )
+                adding = asyncio.gather(*(_add(managed, spec, as_json, start=start_all) for spec in specs))
                 either: set[asyncio.Future[Any]] = {ending, adding}
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 if adding.done():
@@ -93,20 +121,13 @@ async def _run(
         raise OSError(out.problem or "nobody reads what is told")
 
 
-async def _add(
-    host: Host,
-    spec: PluginSpec,
-    failed: dict[str, tuple[PluginSpec, PluginError]],
-    as_json: bool,
-    *,
-    start: bool,
-) -> None:
+async def _add(managed: control.ManagedPlugins, spec: PluginSpec, as_json: bool, *, start: bool) -> None:
     """Adds a plugin. A plugin that fails to start is reported and stays, to be reloaded; the others run on.
 
     Of a plugin root, only eager plugins start; a plugin named on the command line always starts.
     """
     try:
-        plugin = await host.add(spec, start=False, keep=True)
+        plugin = await managed.add(spec)
         if not as_json:
             for lint in plugin.inspect()["lints"]:
                 output.say(f"{plugin.name} lint: {lint}")
@@ -117,8 +138,6 @@ async def _add(
         if plugin.failure is not None:
             output.failure(plugin.failure, as_json=as_json)
     except PluginError as error:
-        if spec.name not in host.plugins:
-            failed[spec.name] = spec, error
         output.failure(error, as_json=as_json)
 
 

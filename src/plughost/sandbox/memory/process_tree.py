@@ -1,4 +1,4 @@
-"""Process trees: a process with all its descendants, and the memory that they use together."""
+"""Process trees: a process with all its descendants, and the memory and processor time that they use."""
 
 from __future__ import annotations
 
@@ -23,6 +23,17 @@ def memory_of(roots: Iterable[int]) -> Iterator[int]:
     for pid in tree(roots):
         status = _read(f"/proc/{pid}/status")
         yield sum(int(kilobytes) << 10 for kilobytes in _COUNTED.findall(status))
+
+
+def cpu_seconds(roots: Iterable[int]) -> float:
+    """Seconds of processor time that the processes of the trees below `roots` have used, with those of
+    children that have ended."""
+    ticks = 0
+    for pid in tree(roots):
+        # The name may contain anything, also spaces and parentheses: the numbers follow the last one.
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def tree(roots: Iterable[int]) -> Iterator[int]:

@@ -1,0 +1,214 @@
+"""ManagedPlugins: the plugins that an operator has asked a host to run, also while they are stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from plughost.contracts.registry import get_contract
+from plughost.contracts.resolve import sandbox_class
+from plughost.engine.supervisor import State
+from plughost.errors import InvalidSpec, PluginError
+from plughost.host import Host
+from plughost.plugin import Plugin
+from plughost.spec import PluginSpec
+
+LoadSpecs = Callable[[], Iterable[PluginSpec]]
+"""Reads the operator's configuration again. It is called in a thread."""
+
+
+class Changes(msgspec.Struct):
+    """What a reload of the configuration did, by plugin name."""
+
+    added: list[str] = msgspec.field(default_factory=list)
+    changed: list[str] = msgspec.field(default_factory=list)
+    removed: list[str] = msgspec.field(default_factory=list)
+    failed: dict[str, str] = msgspec.field(default_factory=dict)
+    """Why a plugin could not be added, changed or removed. A plugin that runs goes on as it was."""
+
+
+class ManagedPlugins:
+    """The plugins of a host by name: those that run, and those that were stopped or could not be added,
+    which a start or a reload adds again."""
+
+    def __init__(self, host: Host, load: LoadSpecs | None = None, *, start_all: bool = True) -> None:
+        """`load` returns the plugins of the operator's configuration, for `reload_all`. With `start_all`,
+        plugins that it adds are started; otherwise only eager ones."""
+        self.host = host
+        self._load = load
+        self._start_all = start_all
+        self._specs: dict[str, PluginSpec] = {}
+        """The specs of the configuration, as they were loaded."""
+        self._absent: dict[str, tuple[PluginSpec, PluginError | None]] = {}
+        """Plugins that are not in the host, and why they could not be added; None if they were stopped."""
+        self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
+        self._restarting: set[str] = set()
+
+    async def add(self, spec: PluginSpec) -> Plugin:
+        """Add a plugin of the configuration without starting it. One that fails is kept, to be added
+        later."""
+        self._specs[spec.name] = spec
+        async with self._lock(spec.name):
+            return await self._add(spec)
+
+    async def find(self, name: str | None) -> Plugin:
+        """The plugin of that name; waits while it is restarted. InvalidSpec if there is none, the reason if
+        it could not be added."""
+        if name in self._restarting:
+            async with self._lock(name):
+                pass
+        plugin = self.host.plugins.get(name or "")
+        if plugin is not None:
+            return plugin
+        _, error = self._known(name)
+        if error is not None:
+            raise error.copy()
+        raise InvalidSpec("it is stopped", plugin=name or "", hint="start it with `plughost start`")
+
+    async def start(self, name: str) -> None:
+        """Start a plugin, also one that was stopped or has failed, and wait until it is ready."""
+        async with self._lock(name):
+            plugin = self.host.plugins.get(name)
+            if plugin is None:
+                plugin = await self._add(self._known(name)[0])
+            elif plugin.state == State.QUARANTINED.value:
+                await plugin.reload()
+            await plugin.start()
+
+    async def stop(self, name: str) -> None:
+        """Stop a plugin. It can be started again."""
+        async with self._lock(name):
+            await self._stop(name)
+
+    async def restart(self, name: str) -> None:
+        """Stop a plugin and start it again. Calls that come meanwhile wait."""
+        async with self._lock(name):
+            self._restarting.add(name)
+            try:
+                if name in self.host.plugins:
+                    await self._stop(name)
+                await (await self._add(self._known(name)[0])).start()
+            finally:
+                self._restarting.discard(name)
+
+    async def reload(self, name: str) -> None:
+        """Start a new generation of a plugin. One that was stopped or could not be added is added and
+        started."""
+        async with self._lock(name):
+            plugin = self.host.plugins.get(name)
+            if plugin is not None:
+                await plugin.reload()
+            else:
+                await (await self._add(self._known(name)[0])).start()
+
+    async def reload_all(self) -> Changes:
+        """Read the configuration again, and add, change and remove what has changed in it. Nothing changes if
+        it cannot be read."""
+        if self._load is None:
+            raise InvalidSpec("this host has no configuration file", hint="name the plugin to reload")
+        specs = {spec.name: spec for spec in await asyncio.to_thread(self._load)}
+        before, self._specs = self._specs, specs
+        changes = Changes()
+        removed, added = before.keys() - specs.keys(), specs.keys() - before.keys()
+        changed = {name for name in before.keys() & specs.keys() if before[name] != specs[name]}
+        await asyncio.gather(
+            *(self._carry_out(changes, changes.removed, self._remove, name) for name in removed),
+            *(self._carry_out(changes, changes.added, self._add_and_start, name) for name in added),
+            *(self._carry_out(changes, changes.changed, self._change, name) for name in changed),
+        )
+        return changes
+
+    async def documents(self) -> list[dict[str, Any]]:
+        """All plugins as `Plugin.inspect` and `Plugin.usage` describe them, sorted by name: they are added
+        concurrently, so the order of arrival means nothing."""
+        added = [{**plugin.inspect(), **await plugin.usage()} for plugin in self.host.plugins.values()]
+        absent = [_describe_absent(spec, error) for spec, error in self._absent.values()]
+        return sorted([*added, *absent], key=lambda each: str(each["name"]))
+
+    def absent(self, name: str) -> dict[str, Any] | None:
+        """The document of a plugin that is not in the host; None if there is no such plugin."""
+        return _describe_absent(*self._absent[name]) if name in self._absent else None
+
+    # Changes of one plugin; its lock is held
+
+    async def _add(self, spec: PluginSpec) -> Plugin:
+        try:
+            plugin = await self.host.add(spec, start=False, keep=True)
+        except PluginError as error:
+            if spec.name not in self.host.plugins:
+                self._absent[spec.name] = spec, error
+            raise
+        self._absent.pop(spec.name, None)
+        return plugin
+
+    async def _stop(self, name: str) -> None:
+        plugin = self.host.plugins.get(name)
+        if plugin is None:
+            spec, _ = self._known(name)
+        else:
+            spec = self._specs.get(name, plugin.spec)
+            await self.host.remove(name)
+        self._absent[name] = spec, None
+
+    def _known(self, name: str | None) -> tuple[PluginSpec, PluginError | None]:
+        if name not in self._absent:
+            raise InvalidSpec(f"there is no plugin {name!r} here", hint="`plughost ps` lists the plugins")
+        return self._absent[name]
+
+    # Changes of the configuration
+
+    async def _carry_out(
+        self, changes: Changes, done: list[str], change: Callable[[str], Any], name: str
+    ) -> None:
+        async with self._lock(name):
+            try:
+                await change(name)
+                done.append(name)
+            except PluginError as error:
+                changes.failed[name] = f"{error.code}: {error.message}"
+
+    async def _remove(self, name: str) -> None:
+        if name in self.host.plugins:
+            await self.host.remove(name)
+        self._absent.pop(name, None)
+
+    async def _add_and_start(self, name: str) -> None:
+        plugin = await self._add(self._specs[name])
+        if self._start_all or plugin.eager:
+            await plugin.start()
+
+    async def _change(self, name: str) -> None:
+        spec, plugin = self._specs[name], self.host.plugins.get(name)
+        if plugin is None:
+            _, error = self._absent.get(name, (spec, None))
+            self._absent[name] = spec, error
+            if error is not None:  # otherwise the operator has stopped it
+                await self._add_and_start(name)
+        elif plugin.contract == spec.contract:
+            await plugin.reload(spec)
+        else:
+            await self.host.remove(name)
+            await self._add_and_start(name)
+
+    def _lock(self, name: str | None) -> asyncio.Lock:
+        lock = self._locks.get(name or "")
+        if lock is None:
+            lock = self._locks[name or ""] = asyncio.Lock()
+        return lock
+
+
+def _describe_absent(spec: PluginSpec, error: PluginError | None) -> dict[str, Any]:
+    """A plugin that is not in the host, in the format of `Plugin.inspect`."""
+    return {
+        "name": spec.name,
+        "contract": spec.contract,
+        "sandbox": sandbox_class(spec, get_contract(spec.contract)),
+        "state": State.STOPPED.value if error is None else "NotAdded",
+        "failure": None if error is None else error.report(),
+        "generation": 0,
+        "instances": [],
+    }

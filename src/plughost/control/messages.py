@@ -1,0 +1,68 @@
+"""The messages of the control socket, each a line of JSON."""
+
+from __future__ import annotations
+
+import msgspec
+
+from plughost.control.errors import ErrorReport
+from plughost.wire.messages import is_utf8
+
+MAX_LINE = 128 << 20
+"""Bytes of a message: more than any contract allows for a call or a result."""
+
+NONE = msgspec.Raw(b"")
+
+
+class ControlRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A request to a running host: `do` is call, cancel, ps, inspect, logs, start, restart, reload or stop.
+
+    With an `id`, further requests may follow on the connection. `cancel` has the id of the call to cancel.
+    `stop` without a plugin stops the host; `reload` without one reads plughost.toml again.
+    """
+
+    do: str
+    id: int | None = None
+    plugin: str | None = None
+    method: str = ""
+    params: msgspec.Raw = NONE
+    timeout: float | None = None
+    """Seconds for the call. Default: the contract's."""
+    context: dict[str, str] | None = None
+    progress: bool = False
+    """Whether events of the call are wanted."""
+    follow: bool = False
+    """Whether `logs` goes on with new lines."""
+    since: float | None = None
+    """Seconds: `logs` leaves out what is older."""
+
+
+class ControlAnswer(msgspec.Struct, omit_defaults=True):
+    """An answer of a host: an event of a call or a line of a log, any number of them, and then a result or an
+    error."""
+
+    id: int | None = None
+    event: msgspec.Raw = NONE
+    result: msgspec.Raw = NONE
+    error: ErrorReport | None = None
+
+
+_decode_request = msgspec.json.Decoder(ControlRequest).decode
+_decode_answer = msgspec.json.Decoder(ControlAnswer).decode
+
+
+def decode_request(line: bytes) -> ControlRequest:
+    """The request on a line; ValueError if it is not one."""
+    if not is_utf8(line):  # the params go to a plugin as they are
+        raise ValueError("it is not UTF-8")
+    return _decode_request(line)
+
+
+def decode_answer(line: bytes) -> ControlAnswer:
+    """The answer on a line; ValueError if it is not one."""
+    return _decode_answer(line)
+
+
+def encode_answer(number: int, member: bytes, document: bytes) -> bytes:
+    """The line of an answer with one member, `event` or `result`, that is encoded already."""
+    # Outside of strings, where JSON allows none, a newline is space.
+    return b'{"id":%d,"%b":%b}\n' % (number, member, document.replace(b"\n", b" "))

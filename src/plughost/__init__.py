@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from plughost.permissions.access import Access, Endpoint, ResourceLimits
     from plughost.plugin import Plugin
     from plughost.spec import PluginSpec
+    from plughost.telemetry import instrument
     from plughost.wire.method_description import MethodDescription
 else:
     from plughost._util.lazy import lazy_exports
@@ -106,6 +107,7 @@ else:
             "UnknownMethod": "plughost.errors",
             "Vai": "plughost.contracts.vai.client",
             "__version__": "plughost._version",
+            "instrument": "plughost.telemetry",
         },
     )
 
@@ -154,4 +156,5 @@ __all__ = [
     "UnknownMethod",
     "Vai",
     "__version__",
+    "instrument",
 ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from plughost.catalogue import Catalogue
 from plughost.clock import Clock
 from plughost.contracts.base import ResolvedSpec
 from plughost.engine.io.tap import Tap
 from plughost.engine.link import Link
+from plughost.errors import PluginError
 from plughost.events import EventHub
 from plughost.handshake_store import HandshakeStore
 from plughost.sandbox.manager import SandboxManager
@@ -17,13 +19,16 @@ from plughost.services.registry import ServiceRegistry
 from plughost.spec import PluginSpec
 from plughost.wire.method_description import MethodDescription
 
+OnCallEnded = Callable[[str, str, str, float, PluginError | None], None]
+"""Observes calls: gets the plugin, the contract, the method, the seconds and the error of each."""
+
 
 class HostContext:
     """The parts of a host that its plugins use."""
 
     __slots__ = (
         "catalogue", "clock", "events", "handshakes", "launch_mode", "launcher", "links", "max_grace",
-        "sandboxes", "services", "tap",
+        "on_call_ended", "sandboxes", "services", "tap",
     )  # fmt: skip
 
     def __init__(
@@ -50,6 +55,7 @@ class HostContext:
         self.launch_mode = launch_mode
         self.max_grace = max_grace
         self.tap = tap
+        self.on_call_ended: OnCallEnded | None = None
         self.links: set[Link] = set()
         """All open links, for a host that is dropped unclosed."""
 

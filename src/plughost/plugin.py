@@ -286,12 +286,16 @@ class Plugin:
         except PluginError as error:
             self.metrics.on_call((now := time()) - began)
             self.metrics.on_call_failed(error, now)
+            self._report_call(method, now - began, error)
             raise
         self.metrics.on_call((now := time()) - began)
         if answer.error is not NOTHING:
             failure = pending.owner.failure(pending, answer)
             self.metrics.on_call_failed(failure, now)
+            self._report_call(method, now - began, failure)
             raise failure
+        if self._context.on_call_ended is not None:
+            self._report_call(method, now - began, None)
         if type is msgspec.Raw:
             return answer.result
         if type is Response:
@@ -300,6 +304,15 @@ class Plugin:
             return decode(answer.result, kind=type)
         except Malformed as error:
             raise pending.owner.undecodable(error) from error.__cause__
+
+    def _report_call(self, method: str, seconds: float, error: PluginError | None) -> None:
+        """Tell the program's observer of calls, if there is one. Its bugs are not the caller's."""
+        if self._context.on_call_ended is not None:
+            try:
+                self._context.on_call_ended(self.name, self.contract, method, seconds, error)
+            except Exception as bug:
+                context = {"message": "the observer of calls failed", "exception": bug}
+                asyncio.get_running_loop().call_exception_handler(context)
 
     def _on_refused(self, instance: Instance, error: PluginError) -> None:
         """A call was not submitted."""

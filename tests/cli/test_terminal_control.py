@@ -98,6 +98,7 @@ CASES: dict[str, list[tuple[str, ...]]] = {
         ("--contract", "mcptest", "x", "--name", EVIL, "--", "true"),
     ],
     "inspect": [("./evil",), ("./kaged",), ("./named",), ("./shebang",), ("roots/talker/",), (EVIL,)],
+    "methods": [("./evil",), ("./kaged",), ("./named",), ("roots/talker/",), ("./kaged", "--json"), (EVIL,)],
     "explain": [("./evil",), ("./kaged",), ("./roots/talker/",), ("./kaged", "--sandbox", "strict"), (EVIL,)],
     "run": [("./evil",), ("./named",), ("./kaged",), ("--root", "roots", EVIL), (EVIL,)],
     "dev": [("./named",), ("./evil",), (EVIL,)],

@@ -92,7 +92,7 @@ def test_reload_notify_remove(host, mark):
 
 def test_events_are_iterated_or_waited_for(mark):
     host = plughost.sync.Host()
-    with host.events() as events:
+    with host.events(only=StateChanged) as events:
         with pytest.raises(TimeoutError):
             events.get(timeout=0.01)
         host.add(puppet(mark)).call("ping")

@@ -302,7 +302,7 @@ def test_the_landlock_class_closes_files_and_sockets_without_namespaces(run_dir,
         {
             "secret": f"open('{folder}/secret').read()",
             "ls": "open('/bin/ls', 'rb').read(4)",
-            "tmp": "open('/tmp/x', 'w')",
+            "tmp": f"open('/tmp/{folder.name}-x', 'w')",
             "scratch": "open(os.environ['TMPDIR'] + '/x', 'w').write('mine')",
             "socket": "__import__('socket').socket()",
             "run": "os.execv('/bin/ls', ['ls'])",

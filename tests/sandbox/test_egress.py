@@ -178,7 +178,7 @@ async def test_a_refusal_is_told_as_it_was_asked_with_words_that_plughost_takes(
     record = await outside.record()
     logs = Logs(EventHub(), VirtualClock())
     caller = SimpleNamespace(name="p", generation=1)
-    logs.connected(caller, record, dialled.grant_for(record, {}))
+    logs.on_connected(caller, record, dialled.grant_for(record, {}))
     (line,) = logs.recent("p")
     assert line.message.startswith(told)
     assert remedy in line.message

@@ -23,7 +23,7 @@ from plughost.contracts.registry import get_contract
 from plughost.contracts.resolve import sandbox_class
 from plughost.engine.io.tap import Tap
 from plughost.errors import InvalidSpec, PluginError
-from plughost.events import Subscription
+from plughost.events import CatalogueChanged, Subscription
 from plughost.host import Host, Plugin
 from plughost.permissions.parse import KINDS
 from plughost.sandbox.explain.lints import HOW
@@ -173,6 +173,8 @@ def _warn_duplicate_namespaces(host: Host) -> None:
 
 async def _print_events(events: Subscription, out: LineWriter, as_json: bool) -> None:
     async for event in events:
+        if isinstance(event, CatalogueChanged):
+            continue  # `plughost methods` shows what can be called
         if as_json:
             out.tell(output.json_line(event))
         else:

@@ -191,11 +191,16 @@ class Malformed(PluginError):
     as the type that was asked for. `head` holds its first bytes."""
 
     code = "malformed"
-    remedy = "run `plughost conform` to find what the plugin sends wrongly"
+    remedy = "if that is a stray print, print to stderr instead; `plughost conform` checks what it sends"
 
     def __init__(self, message: str, *, head: bytes = b"", **context: Any) -> None:
         super().__init__(message, **context)
         self.head = head
+        self.excerpt = ""
+        """The beginning of `head` as text, without secrets."""
+
+    def _message_lines(self) -> list[str]:
+        return super()._message_lines() + ([f"it began with: {self.excerpt}"] if self.excerpt else [])
 
 
 class Denied(PluginError):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import msgspec
 
 from plughost._util.callbacks import weak_callback
+from plughost._util.nearest import did_you_mean
 from plughost._util.redaction.redactor import Redactor
 from plughost._util.seconds import check_seconds
 from plughost.clock import Clock
@@ -239,7 +240,9 @@ class Plugin:
         if timeout is not None:
             check_seconds("timeout", timeout)
         if self._methods is not None and method not in self._methods:
-            raise UnknownMethod(f"it declares no method {method!r}", plugin=self.name)
+            raise UnknownMethod(
+                f"it declares no method {method!r}{did_you_mean(method, self._methods)}", plugin=self.name
+            )
         instance = self._current
         if instance is None:
             instance = self._route()

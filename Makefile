@@ -51,6 +51,7 @@ surface: setup ## record ainb's wire surface anew, after a change that is meant
 
 tables: setup ## write the tables of the documentation that come out of the code
 	$(BIN)/python -m tests.support.settings_table
+	$(BIN)/python -m tests.support.errors_table
 
 bench: setup .venv-peers/ok benchmarks/bin/echo ## ratios against the raw pipe and peers
 	$(BIN)/python -m benchmarks

@@ -21,7 +21,7 @@ from plughost._util.located.toml import load_authors_toml, load_toml
 from plughost._util.plugin_names import name_problem
 from plughost._util.real_path import real_path
 from plughost.contracts.base import Contract
-from plughost.contracts.registry import detect_contract, get_contract
+from plughost.contracts.registry import detect_contract, get_contract, loadable_contracts
 from plughost.contracts.resolve import check_runnable, from_host
 from plughost.contracts.settings import (
     SetBy,
@@ -136,7 +136,7 @@ def _read_plugins(
     base = path.parent
     tables = document.data.setdefault("plugins", {})
     for key in document.data.keys() - {"plugins"}:
-        document.problem((key,), "unknown key; known here: plugins")
+        document.unknown_key((key,), ["plugins"])
     if not isinstance(tables, dict):
         document.problem(("plugins",), "expected tables such as [plugins.my-plugin]")
         tables = {}
@@ -189,32 +189,34 @@ def _read_plugin(
     common_keys = {info.encode_name for info in msgspec.structs.fields(Common)}
     options = {key: value for key, value in table.items() if key not in common_keys}
     common = document.read(Common, field, {key: table[key] for key in table if key in common_keys})
-    kind = table.get("contract")
-    if not isinstance(kind, str):
-        return None
-    try:
-        contract = get_contract(kind)
-    except InvalidSpec as error:
-        document.problem((*field, "contract"), error.message)
-        return None
-    document.read(contract.options, field, options)
+    if common is None:  # go on with what is sound, to find the other problems
+        sound = {key: table[key] for key in common_keys & table.keys() if document.is_sound((*field, key))}
+        common = msgspec.convert({"contract": "", "command": ["?"], **sound}, Common)
+    contract = _contract(document, field, table.get("contract"))
+    if contract is None and options:
+        for key in options.keys() - _all_options():
+            document.unknown_key((*field, key), common_keys | _all_options())
+    elif contract is not None:
+        document.read(contract.options, field, options, also=common_keys)
     is_own = table.get("cwd") is not None
-    start = None if common is None else partial(_working_directory, base, common.cwd)
-    cwd = None if start is None else _parse_or(document, (*field, "cwd"), None, start)
-    if by is SetBy.AUTHOR:
+    cwd = _parse_or(document, (*field, "cwd"), None, partial(_working_directory, base, common.cwd))
+    if by is SetBy.AUTHOR and contract is not None:
         is_own = _check_author(document, field, table, contract, base, cwd) and (is_own or is_alone)
-    if common is None or cwd is None:
-        return None
     if not common.command:
         document.problem((*field, "command"), "expected at least the program to run")
-        return None
     env = {key: _expand(document, (*field, "env", key), text, variables) for key, text in common.env.items()}
     allow = {
         access: [_expand(document, (*field, "allow", access), word, variables) for word in words]
         for access, words in common.allow.items()
     }
+    allowed = _parse_or(document, (*field, "allow"), NONE, lambda: parse.parse_access(allow, str(base)))
+    limits = _parse_or(
+        document, (*field, "limits"), ResourceLimits(), lambda: parse.parse_limits(common.limits)
+    )
+    if contract is None or cwd is None or not document.is_sound(field):
+        return None
     spec = PluginSpec(
-        contract=kind,
+        contract=contract.name,
         name=name,
         command=common.command,
         cwd=str(cwd),
@@ -225,21 +227,36 @@ def _read_plugin(
         grants=contract.default_grants if common.grants is None else common.grants,
         options=options,
         sandbox=common.sandbox,
-        allow=_parse_or(document, (*field, "allow"), NONE, lambda: parse.parse_access(allow, str(base))),
-        limits=_parse_or(
-            document, (*field, "limits"), ResourceLimits(), lambda: parse.parse_limits(common.limits)
-        ),
+        allow=allowed,
+        limits=limits,
         methods=[
             MethodDescription(name=method, **msgspec.structs.asdict(table))
             for method, table in common.methods.items()
         ],
     )
-    if document.is_sound(field):
-        try:
-            check_runnable(spec, contract.resolve(spec))
-        except InvalidSpec as error:
-            document.problem(field, error.message)
+    try:
+        check_runnable(spec, contract.resolve(spec))
+    except InvalidSpec as error:
+        document.problem(field, error.message)
     return spec
+
+
+def _contract(document: Document, field: Field, name: Any) -> Contract | None:
+    """The contract of a plugin; None, with the problem reported, when there is none of that name."""
+    if not isinstance(name, str):
+        return None  # reported as missing, or as not a text
+    try:
+        return get_contract(name)
+    except InvalidSpec as error:
+        document.problem((*field, "contract"), error.message)
+        return None
+
+
+def _all_options() -> set[str]:
+    """The settings of all contracts: where the contract itself is wrong, any of them may be meant."""
+    return {
+        info.encode_name for each in loadable_contracts() for info in msgspec.structs.fields(each.options)
+    }
 
 
 def _working_directory(base: Path, cwd: str | None) -> Path:

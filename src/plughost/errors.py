@@ -19,7 +19,8 @@
     ├── HostFailed              the host itself failed (a disk, a database), not the plugin
     └── CallFailed              the plugin answered with an error of its own
 
-A contract may subclass these to use its own codes (`contracts/*/errors.py`).
+A contract may subclass these to use its own codes (`contracts/*/errors.py`). The docstring of a class is the
+cause and `remedy` the remedy in docs/errors.md (`make tables`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class PluginError(Exception):
     and a hint what to do. Catch it to catch every failure of a plugin. `code` is stable."""
 
     code: ClassVar[str] = "plugin_error"
+    remedy: ClassVar[str] = ""
+    """What to do about errors of this class; shown when an error has no `hint` of its own."""
 
     def __init__(
         self,
@@ -65,10 +68,10 @@ class PluginError(Exception):
         host's."""
         parts = self._message_lines()
         if self.stderr_tail:
-            parts.append("its last words on stderr:")
+            parts.append("its last lines on stderr:")
             parts += [f"  {line}" for line in self.stderr_tail.splitlines()]
-        if self.hint:
-            parts.append(f"hint: {self.hint}")
+        if hint := self.hint or self.remedy:
+            parts.append(f"hint: {hint}")
         return parts
 
     def _message_lines(self) -> list[str]:
@@ -82,7 +85,7 @@ class PluginError(Exception):
             "message": self.message,
             "exit_status": self.exit_status,
             "stderr_tail": self.stderr_tail,
-            "hint": self.hint,
+            "hint": self.hint or self.remedy,
         }
 
     def copy(self) -> Self:
@@ -101,15 +104,14 @@ class PluginError(Exception):
 
 
 class InvalidSpec(PluginError):
-    """Raised before any process is started: a spec, a grant, an option or the params of a call are wrong,
-    or no plugin has that name."""
+    """A spec, a grant, an option or the params of a call are wrong, or no plugin has that name. No
+    process was started."""
 
     code = "invalid_spec"
 
 
 class InvalidConfig(InvalidSpec):
-    """Raised when plughost.toml, a manifest or another file is wrong; `problems` holds all of its
-    problems."""
+    """plughost.toml, a manifest or another file is wrong. `problems` holds all of its problems."""
 
     code = "invalid_config"
 
@@ -126,26 +128,28 @@ class InvalidConfig(InvalidSpec):
 
 
 class LaunchFailed(PluginError):
-    """Raised when the plugin's program could not be executed: not found, not executable, or no descriptors,
-    memory or disk space left for it."""
+    """The plugin's program could not be executed: it was not found, it is not executable, or the machine
+    has no descriptors, memory or disk space left for it."""
 
     code = "launch_failed"
+    remedy = "check that `command` names a program that exists and is executable"
 
 
 class SandboxUnavailable(LaunchFailed):
-    """Raised when the sandbox that was asked for cannot be set up on this machine. The plugin is not run with
-    a weaker one. `plughost doctor` shows what works."""
+    """The requested sandbox cannot be set up on this machine. The plugin is not run in a weaker one."""
 
     code = "unconfinable"
+    remedy = "run `plughost doctor` to see which sandboxes work here and what is missing for the others"
 
 
 class HandshakeFailed(PluginError):
-    """Raised when the plugin's handshake failed: a wrong protocol version, a wrong answer, an early exit.
+    """The plugin's handshake failed: a wrong protocol version, a wrong answer, an early exit.
 
     If it is `final`, another start would fail in the same way: the plugin is quarantined until a reload.
     """
 
     code = "handshake_failed"
+    remedy = "run it with `plughost dev` to see the exchange; `plughost conform` tests its handshake"
     final = False
 
     def __init__(self, message: str, *, final: bool = False, **context: Any) -> None:
@@ -154,85 +158,100 @@ class HandshakeFailed(PluginError):
 
 
 class Timeout(PluginError):
-    """Raised when the answer to a call, the handshake, the launch or a health check took longer than
-    allowed."""
+    """The answer to a call, the handshake, the start or a health check took longer than allowed."""
 
     code = "timeout"
+    remedy = "allow more time, or, if it hangs, find out why: `plughost dev` shows its messages"
 
 
 class Crashed(PluginError):
-    """Raised when the process ended, or closed its pipes, before it answered the call."""
+    """The process ended, or closed its pipes, before it answered the call."""
 
     code = "crashed"
+    remedy = "run it with `plughost dev` to see what it received and wrote before it ended"
 
 
 class BudgetExceeded(Crashed):
-    """Raised when the process was killed because it used more memory than `limits.memory` allows."""
+    """The process was killed because it used more memory than `limits.memory` allows."""
 
     code = "budget_exceeded"
+    remedy = "raise limits.memory (--limit memory=512M), or make the plugin use less"
 
 
 class CollateralFailure(Crashed):
-    """Raised for the other open calls of a process that was killed because it had not stopped working on a
-    cancelled call within `cancel_grace`."""
+    """The process was killed because it had not stopped working on another, cancelled call within
+    `cancel_grace`. This call was open in the same process."""
 
     code = "collateral"
+    remedy = "repeat the call; make the plugin stop when a call is cancelled"
 
 
 class Malformed(PluginError):
-    """Raised when the plugin sent something that is not a message of its contract, or a result that cannot be
-    decoded as the type that was asked for. `head` holds its first bytes."""
+    """The plugin sent something that is not a message of its contract, or a result that cannot be decoded
+    as the type that was asked for. `head` holds its first bytes."""
 
     code = "malformed"
+    remedy = "if that is a stray print, print to stderr instead; `plughost conform` checks what it sends"
 
     def __init__(self, message: str, *, head: bytes = b"", **context: Any) -> None:
         super().__init__(message, **context)
         self.head = head
+        self.excerpt = ""
+        """The beginning of `head` as text, without secrets."""
+
+    def _message_lines(self) -> list[str]:
+        return super()._message_lines() + ([f"it began with: {self.excerpt}"] if self.excerpt else [])
 
 
 class Denied(PluginError):
-    """Raised when a plugin asks the host for something that needs a capability which it did not declare or
-    the operator did not grant."""
+    """The plugin asked the host for something that needs a capability which it did not declare or the
+    operator did not grant."""
 
     code = "denied"
+    remedy = "`plughost explain` shows what was denied and the words that grant it"
 
 
 class UnknownMethod(PluginError):
-    """Raised when a plugin does not declare the method that is called, or the host does not have the one that
-    a plugin calls."""
+    """The plugin does not have the method that was called, or the host does not have the one that a
+    plugin called."""
 
     code = "unknown_method"
+    remedy = "check the spelling of the method and the plugin's manifest"
 
 
 class Quarantined(PluginError):
-    """Raised for calls of a plugin that failed for good or too often in its failure window. It is not started
-    again before `Plugin.reload`; `__cause__` is the last failure."""
+    """The plugin failed for good, or too often in its failure window. It is not started again before
+    `Plugin.reload`. `__cause__` is the last failure."""
 
     code = "quarantined"
+    remedy = "fix the cause, then `plughost reload` the plugin"
 
 
 class Stopped(PluginError):
-    """Raised for calls of a plugin that was stopped, or whose host is closed."""
+    """The plugin was stopped, or its host is closed."""
 
     code = "stopped"
+    remedy = "start the plugin again"
 
 
 class Overloaded(PluginError):
-    """Raised when a limit is reached: too many calls wait, too many bytes are unread, a call sent too many
-    events, a storage quota is used up."""
+    """A limit is reached: too many calls wait, too many bytes are unread, a call sent too many events, or
+    a storage quota is used up."""
 
     code = "overloaded"
+    remedy = "make fewer calls at once, or raise the limit that the message names"
 
 
 class HostFailed(PluginError):
-    """Raised when the host could not do its own part, such as writing to a disk or a database. The plugin did
-    nothing wrong."""
+    """The host could not do its own part, such as writing to a disk or a database. The plugin did nothing
+    wrong."""
 
     code = "host_failure"
+    remedy = "correct what the message names on this machine, then try again"
 
 
 class CallFailed(PluginError):
-    """Raised when the plugin answered a call with an error; `error` is the plugin's own error object."""
+    """The plugin answered the call with an error. `error` is the plugin's own error object."""
 
     code = "call_failed"
 

@@ -260,9 +260,7 @@ class Plugin:
             check_seconds("timeout", timeout)
         if self._methods is not None and method not in self._methods:
             raise UnknownMethod(
-                f"it declares no method {method!r}",
-                plugin=self.name,
-                hint=did_you_mean(method, self._methods),
+                f"it declares no method {method!r}{did_you_mean(method, self._methods)}", plugin=self.name
             )
         instance = self._current
         if instance is None:

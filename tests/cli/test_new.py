@@ -77,9 +77,9 @@ def test_python_is_what_is_meant_and_json_tells_the_files(tmp_path):
         (["ainb", "host"], "'host' is reserved"),
         (["kaged", "system"], "'system' is reserved"),
         (["ainb", "src", "--lang", "rust"], "'src' is reserved"),
-        (["nothing", "greeter"], f"there are: {', '.join(writer.contracts())}"),
+        (["nothing", "greeter"], f"known: {', '.join(writer.contracts())}"),
         (["shared", "greeter"], "no templates for contract 'shared'"),
-        (["mcptest", "greeter", "--lang", "any"], "there are: go, node, python, rust"),
+        (["mcptest", "greeter", "--lang", "any"], "known: go, node, python, rust"),
         (["mcptest", "greeter", "--dir", "missing"], "no such folder: missing"),
     ],
 )

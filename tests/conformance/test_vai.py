@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(
 
 REASONS = {
     "manifest": "schemas/input.json, the input_schema of work, is no JSON Schema",
-    "hello": "it says that it is 'canary/hello 0.9.0', but what is installed is 'canary/hello 1.0.0'",
+    "hello": "the program says that it is 'canary/hello 0.9.0', but its package is 'canary/hello 1.0.0'",
     "frames": "a request without a body was not answered with `ok: false`",
     "events": "req_1 was answered, and it sent an event of it after that",
     "cancel": "work had not answered 5 s after it was cancelled: a host kills it then",

@@ -130,6 +130,5 @@ input_schema = { type = "object" }
 
 async def test_an_unknown_method_names_the_nearest(host, tmp_path):
     plugin = await host.add(kaged.spec(kaged.folder(tmp_path)), start=False)
-    with pytest.raises(plughost.UnknownMethod) as error:
+    with pytest.raises(plughost.UnknownMethod, match=r"no method 'p.eco'; did you mean 'p.echo'\?"):
         await plugin.call("p.eco", {})
-    assert error.value.hint == "did you mean 'p.echo'?"

@@ -198,7 +198,7 @@ MUTANTS = [
     Mutant("folders-of-live-hosts-are-swept", "sandbox/run_dir.py", "                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n                rmtree", "                rmtree", "tests/sandbox/test_run_dir.py"),
     Mutant("what-one-plugin-writes-another-is-given", "sandbox/manager.py", "            self._check_isolation(spec.name, plan)\n", "", "tests/sandbox/test_protected_paths.py"),
     Mutant("the-meter-lets-it-be", "sandbox/memory/meter.py", "        if over:\n", "        if False:\n", "tests/sandbox/test_memory_and_groups.py"),
-    Mutant("a-folder-allows-itself", "config.py", "    if by is SetBy.AUTHOR:\n        is_own", "    if False:\n        is_own", "tests/config/test_whose_word.py"),
+    Mutant("a-folder-allows-itself", "config.py", "    if by is SetBy.AUTHOR and contract is not None:\n        is_own", "    if False:\n        is_own", "tests/config/test_whose_word.py"),
     Mutant("another-plugin-of-the-name-gets-the-data", "_util/data_owner.py", "    if found != owner:\n        raise", "    if False:\n        raise", "tests/sandbox/test_data_owner.py"),
     Mutant("unclassified-settings-are-the-authors", "contracts/settings.py", "if rule is None else rule.refusal", "if False else rule and rule.refusal", "tests/config/test_whose_word.py"),
     Mutant("a-told-path-is-the-operators", "sandbox/resolve/command.py", "Word.PLUGIN if self._path_from_plugin else Word.OPERATOR", "Word.OPERATOR", "tests/sandbox/test_resolve_command.py"),

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from plughost._util.nearest import did_you_mean
 from plughost._util.text import bounded
 from plughost.errors import InvalidSpec
 
@@ -78,7 +79,7 @@ class EntryPoints(Generic[T]):
     def _find(self, name: str) -> EntryPoint:
         entries = self._entries().get(name)
         if entries is None:
-            raise InvalidSpec(f"unknown {self._what} {name!r}; known: {', '.join(self.names())}")
+            raise InvalidSpec(f"unknown {self._what} {name!r}{did_you_mean(name, self.names())}")
         if len(entries) > 1:
             packages = " and ".join(sorted(_package(entry) for entry in entries))
             raise InvalidSpec(

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import click
 
+from plughost.cli.options.groups import Group
 from plughost.cli.ui import output
 from plughost.errors import CallFailed, InvalidSpec, PluginError
 
@@ -44,8 +45,21 @@ COMMANDS = {
 }
 """By command name: its module in `commands`. Only the module of the used command is imported."""
 
+SECTIONS = {
+    "Write plugins": ("new", "dev", "conform", "replay"),
+    "Run and call plugins": ("call", "run", "screen", "x", "inspect", "explain"),
+    "Operate running hosts": ("ps", "logs", "reload", "stop", "data"),
+    "Packages": ("pack", "keygen", "sign", "verify", "push", "pull", "install", "packages"),
+    "Invoke exports of packages": ("invoke", "invocations"),
+    "This machine": ("doctor",),
+}
+"""The sections of `plughost --help`, each with its commands."""
 
-class Commands(click.Group):
+
+WIDEST = max(map(len, COMMANDS))
+
+
+class Commands(Group):
     """A click group that imports a command's module only when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -57,6 +71,17 @@ class Commands(click.Group):
             return None
         command: click.Command = getattr(import_module(f"plughost.cli.commands.{home}"), cmd_name)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands by section, each with the whole first sentence of its help."""
+        listed = {name for names in SECTIONS.values() for name in names}
+        others = tuple(name for name in self.list_commands(ctx) if name not in listed)
+        for title, names in {**SECTIONS, "Other commands": others}.items():
+            found = [(name, self.get_command(ctx, name)) for name in names]
+            rows = [(name.ljust(WIDEST), each.get_short_help_str(1000)) for name, each in found if each]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
 
 
 @click.command(

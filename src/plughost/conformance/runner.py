@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 import msgspec
 
 from plughost._util.entry_points import EntryPoints
+from plughost._util.nearest import did_you_mean
 from plughost._util.text import escape_controls
 from plughost.conformance.axis import Axis, AxisVerdict, Failed, Skipped, Warned
 from plughost.conformance.plugin_under_test import PluginUnderTest, Sample
@@ -69,8 +70,8 @@ async def run_axes(
     axes = axes_of(spec.contract)
     unknown = set(only) - {axis.name for axis in axes}
     if unknown:
-        known = ", ".join(axis.name for axis in axes)
-        raise InvalidSpec(f"no such axis: {', '.join(sorted(unknown))}; known: {known}")
+        first = sorted(unknown)[0]
+        raise InvalidSpec(f"unknown axis {first!r}{did_you_mean(first, [axis.name for axis in axes])}")
     subject = PluginUnderTest(spec, sample, timeout, lenient=lenient)
     verdicts = []
     for axis in axes:

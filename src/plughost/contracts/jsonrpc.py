@@ -113,9 +113,11 @@ class JsonRpc(BaseSession):
             message = decode_replacing(_messages, frame)
         except (ValueError, RecursionError) as error:
             final = isinstance(error, LoneSurrogates)
-            return _unusable(f"not JSON-RPC: {error}", frame, meant_for=_response_id(frame), final=final)
+            return _unusable(
+                f"a message that is not JSON-RPC: {error}", frame, meant_for=_response_id(frame), final=final
+            )
         if message.jsonrpc != "2.0" or not is_utf8(frame):
-            return _unusable("not JSON-RPC 2.0", frame, meant_for=_response_id(frame))
+            return _unusable("a message that is not JSON-RPC 2.0", frame, meant_for=_response_id(frame))
         if message.method is not None:
             if message.id is None:
                 return self.on_notification(messages.Notification(message.method, message.params))

@@ -36,6 +36,11 @@ FLOOD_FRAMES = 16
 SMALL_READ = 512
 """Bytes of one read from a plugin that floods the host with messages, so that the others wait less."""
 DEADLINE_EXCEEDED = "deadline_exceeded"
+AFTER_STDIN = (
+    "an answer that came only after stdin was closed: if the plugin is not just slow, it does not flush its "
+    "output (in Python: print(..., flush=True))"
+)
+"""Output that waits in a buffer is written when the program ends."""
 HIGH_WATER = 256 * 1024
 """Bytes that the plugin has not read; with more, further calls wait."""
 
@@ -66,6 +71,7 @@ class Peer:
         "_serve",
         "_session",
         "_small_reads",
+        "_stdin_closed",
         "_time",
         "_timeout_from_write",
         "_tracks_idleness",
@@ -120,6 +126,7 @@ class Peer:
         self._muted = False
         self._wake_later = False
         self._small_reads = False
+        self._stdin_closed = False
         self._warn_on_output = False
         self._deadline_timer = DeadlineTimer(clock, self._expire_calls)
         self.dropped = 0
@@ -344,6 +351,7 @@ class Peer:
 
     def send_shutdown(self) -> None:
         """Send the shutdown messages, before stdin is closed."""
+        self._stdin_closed = True
         if self._session.ready and self._channel is not None:
             for message in self._session.shutdown_messages():
                 self._channel.write(self._framing.encode(message))
@@ -355,7 +363,7 @@ class Peer:
         self._channel = channel
         self._caller = caller
         self._framing = self._session.framing()
-        self._muted = self._small_reads = False
+        self._muted = self._small_reads = self._stdin_closed = False
         self._wake_later = not channel.reads_in_callbacks
         for message in self._session.on_start(self.first_waiting()):
             channel.write(self._framing.encode(message))
@@ -609,7 +617,8 @@ class Peer:
             self.unresponsive = False
             self.cancelled.answered_late(answer.id)
             if self._session.answers_cancelled_calls:
-                self._drop(f"a late or doubled answer to {answer.id}", b"")
+                late = AFTER_STDIN if self._stdin_closed else f"a late or doubled answer to {answer.id}"
+                self._drop(late, b"")
         else:
             self._take(self._session.on_unknown_response(answer, _head(frame)))
 

@@ -6,15 +6,17 @@ import signal
 from typing import Any
 
 from plughost._util.redaction.redactor import Redactor
-from plughost._util.text import excerpt
+from plughost._util.text import escape_controls, excerpt
 from plughost.clock import Clock
 from plughost.engine.rate_limit import TokenBucket
 from plughost.engine.session import Session
-from plughost.errors import PluginError
+from plughost.errors import Malformed, PluginError
 from plughost.events import Dropped, EventHub
 
 MAX_MESSAGE = 4096
 """Limit of an error message in characters: it contains text of the plugin, and everybody prints it."""
+MAX_EXCERPT = 200
+"""Limit in characters of the part of a malformed message that is shown."""
 DROPS_PER_SECOND = 20
 """Dropped messages that get an event each; of more in a second only the number is reported."""
 
@@ -86,6 +88,9 @@ class Reporter:
     def _redact_and_shorten(self, error: PluginError) -> PluginError:
         """Redact secrets in the message and the stderr tail, and shorten a long message."""
         error.stderr_tail = self._redactor.redact(error.stderr_tail)
+        if isinstance(error, Malformed) and error.head:
+            shown = escape_controls(self._redactor.redact_fragment(excerpt(error.head)))
+            error.excerpt = shown if len(shown) <= MAX_EXCERPT else f"{shown[:MAX_EXCERPT]}…"
         message = self._redactor.redact(error.message)
         if message != error.message:
             error.__cause__ = None

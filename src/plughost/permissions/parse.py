@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from plughost._util.nearest import did_you_mean
 from plughost.errors import InvalidSpec
 from plughost.permissions.access import NONE, Access, Endpoint, ResourceLimits, endpoint
 
@@ -19,7 +20,8 @@ def parse_access(words: Mapping[str, Sequence[str]], base: str) -> Access:
     `base`."""
     unknown = words.keys() - set(KINDS)
     if unknown:
-        raise InvalidSpec(f"nothing is allowed by {sorted(unknown)[0]!r}; known: {', '.join(KINDS)}")
+        first = sorted(unknown)[0]
+        raise InvalidSpec(f"nothing is allowed by {first!r}{did_you_mean(first, KINDS)}")
     return Access(
         read=_unique(words.get("read", ()), lambda word: _path(word, base)),
         write=_unique(words.get("write", ()), lambda word: _path(word, base)),
@@ -44,8 +46,8 @@ def parse_limits(table: Mapping[str, int | str | None]) -> ResourceLimits:
     """Parse the table `limits`. Sizes are in bytes, or with K, M, G, T; `"none"` is no limit."""
     unknown = table.keys() - set(ResourceLimits.__struct_fields__)
     if unknown:
-        known = ", ".join(ResourceLimits.__struct_fields__)
-        raise InvalidSpec(f"there is no limit called {sorted(unknown)[0]!r}; known: {known}")
+        first = sorted(unknown)[0]
+        raise InvalidSpec(f"unknown limit {first!r}{did_you_mean(first, ResourceLimits.__struct_fields__)}")
     return ResourceLimits(**{name: _amount(name, value) for name, value in table.items()})
 
 

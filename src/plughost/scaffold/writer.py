@@ -23,6 +23,7 @@ from types import ModuleType
 import msgspec
 
 from plughost._util.entry_points import EntryPoints
+from plughost._util.nearest import did_you_mean
 from plughost.errors import InvalidSpec
 from plughost.scaffold.builtin import SHARED, TEMPLATES
 
@@ -90,10 +91,10 @@ def write(contract: str, name: str, language: str, parent: Path) -> Scaffold:
 
 def _check(contract: str, name: str, language: str, parent: Path) -> None:
     if contract not in contracts():
-        raise InvalidSpec(f"no templates for contract {contract!r}; there are: {', '.join(contracts())}")
+        raise InvalidSpec(f"no templates for contract {contract!r}{did_you_mean(contract, contracts())}")
     if language not in languages(contract):
-        known = ", ".join(languages(contract))
-        raise InvalidSpec(f"no {contract} templates in {language!r}; there are: {known}")
+        known = did_you_mean(language, languages(contract))
+        raise InvalidSpec(f"no {contract} templates in {language!r}{known}")
     if not re.fullmatch(r"[a-z]([a-z0-9-]*[a-z0-9])?", name, re.ASCII) or len(name) > MOST:
         raise InvalidSpec(
             f"{name!r} cannot be a plugin's name: "

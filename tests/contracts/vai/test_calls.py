@@ -215,7 +215,7 @@ async def test_a_plugin_that_says_it_is_another_is_ended(host, folder, mark, hel
     with pytest.raises(IdentityMismatch) as caught:
         await Vai(plugin).tool(tool())
     assert caught.value.code == "identity_mismatch"
-    assert "what is installed is 'acme/puppet 1.0.0'" in caught.value.message
+    assert "its package is 'acme/puppet 1.0.0'" in caught.value.message
     await all_gone(mark)
 
 

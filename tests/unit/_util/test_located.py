@@ -86,6 +86,7 @@ def test_every_problem_is_told_at_once_with_its_line_and_field(tmp_path):
         (18, "plugins.worse.one"),
         (19, "plugins.worse.one.contract"),
         (21, "plugins.bare"),
+        (22, "plugins.bare.command"),
     }
 
 

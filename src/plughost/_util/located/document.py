@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
+from plughost._util.nearest import did_you_mean
 from plughost._util.text import escape_controls
 from plughost._util.untrusted_file import read_authors, read_regular
 from plughost.errors import InvalidConfig
@@ -23,7 +24,7 @@ T = TypeVar("T")
 Field = tuple[str | int, ...]
 LARGEST = 1 << 20
 MOST_SUGGESTIONS = 100
-"""Problems after which no other name is looked for that an unknown key resembles: that takes long."""
+"""Problems after which the nearest known key is not looked for any more: that takes long."""
 INTEGERS = range(-(1 << 63), 1 << 64)
 """Those that a file may hold: of 64 bits. Python cannot even show one of thousands of digits."""
 
@@ -126,13 +127,14 @@ class Document:
         if self._found:
             raise InvalidConfig(sorted(self.problems, key=lambda problem: problem.line))
 
-    def read(self, kind: type[T], field: Field, data: Any) -> T | None:
-        """Convert `data` to the struct `kind`; None, with the problems added, when that is not possible."""
+    def read(self, kind: type[T], field: Field, data: Any, also: Iterable[str] = ()) -> T | None:
+        """Convert `data` to the struct `kind`; None, with the problems added, when that is not possible.
+        `also` are keys that are read elsewhere, and that an unknown one may be a misspelling of."""
         found = len(self._found)
-        values = self._fields(kind, field, data)
+        values = self._fields(kind, field, data, also)
         return None if len(self._found) > found or values is None else kind(**values)
 
-    def _fields(self, kind: Any, field: Field, data: Any) -> dict[str, Any] | None:
+    def _fields(self, kind: Any, field: Field, data: Any, also: Iterable[str] = ()) -> dict[str, Any] | None:
         if not isinstance(data, dict):
             self.problem(field, f"expected a table, got {_kind_of(data)}")
             return None
@@ -146,9 +148,14 @@ class Document:
                 self.problem(field, f"`{name}` is missing; expected {_expectation(info.type)}")
         known = {info.encode_name for info in members}
         for name in data.keys() - known:
-            alike = _alike(name, known) if len(self._found) < MOST_SUGGESTIONS else ""
-            self.problem((*field, name), f"unknown key{alike}; known here: {_listed(known)}")
+            self.unknown_key((*field, name), {*known, *also})
         return values
+
+    def unknown_key(self, field: Field, known: Iterable[str]) -> None:
+        """Add the problem that a key is unknown; it names the nearest of the known ones."""
+        is_one_of_few = len(self._found) < MOST_SUGGESTIONS
+        suggestion = did_you_mean(str(field[-1]), known) if is_one_of_few else ""
+        self.problem(field, f"unknown key{suggestion}")
 
     def _value(self, hint: Any, field: Field, data: Any) -> Any:
         hint = _unless_none(_unmarked(hint), data)
@@ -239,17 +246,6 @@ def _unless_none(hint: Any, data: Any) -> Any:
         return hint
     others = [each for each in get_args(hint) if each is not type(None)]
     return others[0] if len(others) == 1 else hint
-
-
-def _listed(names: set[str]) -> str:
-    return ", ".join(sorted(names))
-
-
-def _alike(name: str, known: set[str]) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(name, known, n=1)
-    return f", perhaps `{near[0]}`" if near else ""
 
 
 def _expectation(hint: Any) -> str:

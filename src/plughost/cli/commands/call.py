@@ -14,7 +14,9 @@ from plughost.cli.options.numbers import SECONDS
 from plughost.cli.options.record import TrafficRecording
 from plughost.cli.options.record import options as record_options
 from plughost.cli.ui import output
+from plughost.cli.ui.findings import Findings
 from plughost.engine.io.tap import Tap
+from plughost.errors import PluginError
 from plughost.handshake_store import default_folder
 from plughost.host import Host
 from plughost.sandbox.explain.lints import lints
@@ -45,11 +47,17 @@ def call(
     """
     spec, rest = target.take(words)
     if not 1 <= len(rest) <= 2:
-        raise click.UsageError("expected METHOD and, at most, PARAMS as one JSON word")
+        raise click.UsageError("expected METHOD and at most one word of JSON as PARAMS: quote it")
     params = _params(rest[1]) if len(rest) == 2 else ABSENT
     origin = dict(targets.pair("--context", "K=V", word) for word in context)
-    with recording.tap() as tap:
-        result = interrupt.run(_call(spec, rest[0], params, timeout, origin, tap))
+    findings = Findings()
+    try:
+        with recording.tap() as tap:
+            result = interrupt.run(_call(spec, rest[0], params, timeout, origin, tap, findings))
+    except PluginError as error:
+        findings.show(error)
+        raise
+    findings.show()
     output.answer(result)
 
 
@@ -60,9 +68,11 @@ async def _call(
     timeout: float | None,
     context: dict[str, str],
     tap: Tap | None,
+    findings: Findings,
 ) -> msgspec.Raw:
     most = interrupt.ONE_SHOT_GRACE if timeout is None else min(timeout, interrupt.ONE_SHOT_GRACE)
     async with Host(tap=tap, max_grace=most, handshakes=default_folder()) as host:
+        findings.watch(host)
         plugin = await host.add(spec, start=False)  # the call starts it, so its timeout covers the start
         for lint in lints(spec, plugin.sandbox):
             output.say(f"{plugin.name} lint: {lint}")
@@ -76,4 +86,4 @@ def _params(text: str) -> Any:
     try:
         return msgspec.json.decode(sys.stdin.buffer.read() if text == "-" else text.encode())
     except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"PARAMS is no JSON: {error}") from error
+        raise click.UsageError(f"PARAMS is not JSON: {error}") from error

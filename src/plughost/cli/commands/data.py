@@ -8,6 +8,7 @@ import click
 
 from plughost._util import data_owner
 from plughost.cli.options import targets
+from plughost.cli.options.groups import Group
 from plughost.cli.ui import output
 from plughost.contracts.registry import get_contract
 from plughost.errors import InvalidSpec
@@ -15,7 +16,7 @@ from plughost.services.storage.service import default_folder, storage_file
 from plughost.spec import PluginSpec
 
 
-@click.group()
+@click.group(cls=Group)
 def data() -> None:
     """Data that plugins keep, and the plugin folders that own it."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from plughost.cli.commands.invoke import default_state_folder, state_option
+from plughost.cli.options.groups import Group
 from plughost.cli.ui import output
 from plughost.errors import InvalidSpec
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from plughost.vai.records.database import RecordDatabase
 
 
-@click.group()
+@click.group(cls=Group)
 def invocations() -> None:
     """Records of invocations."""
 

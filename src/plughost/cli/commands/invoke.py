@@ -191,6 +191,7 @@ def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[P
     PUBLISHER/NAME is an installed package, even if a folder of that name exists here.
     """
     from plughost.contracts.vai.manifest_rules import is_package_id
+    from plughost.errors import InvalidSpec
     from plughost.vai.bindings.package_source import FolderPackage, InstalledPackages
     from plughost.vai.packages.errors import NotInstalled
     from plughost.vai.packages.location import is_explicit_path
@@ -202,6 +203,10 @@ def _source(package: str, root: Path | None, trust_file: Path | None) -> tuple[P
         source = FolderPackage(Path(package))
         manifest = source.package.manifest
         return source, manifest.package_id, manifest.version
+    if is_explicit_path(package):
+        raise InvalidSpec(
+            f"there is no folder {package!r}", hint="`plughost new vai NAME` makes a new package"
+        )
     name, _, version = package.partition("@")
     store = Store(root or default_root()).open()
     try:
@@ -239,7 +244,7 @@ def _print_outcome(outcome: Outcome, *, stream: bool, as_json: bool) -> None:
             output.say(outcome.message)
         if outcome.last_words:
             output.say(
-                "its last words on stderr:", *(f"  {line}" for line in outcome.last_words.splitlines())
+                "its last lines on stderr:", *(f"  {line}" for line in outcome.last_words.splitlines())
             )
         if outcome.hint:
             output.say(f"hint: {outcome.hint}")

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from plughost.cli.commands.packing import as_json_option, plain_http_option, trust_option
+from plughost.cli.options.groups import Group
 from plughost.cli.ui import output
 from plughost.cli.ui.progress import ProgressBar
 
@@ -88,7 +89,7 @@ def install(
         output.say(f"{release} is installed, but not available: {verdict.why}")
 
 
-@click.group()
+@click.group(cls=Group)
 def packages() -> None:
     """What is installed: list, show, compare, remove."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from plughost import config, interrupt
+from plughost._util.nearest import did_you_mean
 from plughost.cli.options import plugin_roots, targets
 from plughost.cli.options.numbers import NumberRange
 from plughost.cli.ui import output
@@ -99,18 +100,16 @@ def _wanted(root: Path | None, plugin: str | None, name: str | None, target: tar
     elif plugin is not None:
         chosen = [spec for spec in specs if spec.name == plugin]
         if not chosen:
-            known = ", ".join(spec.name for spec in specs) or "none"
-            raise click.UsageError(
-                f"no plugin {plugin!r} in {root or config.DEFAULT_ROOT}; there are: {known}"
-            )
+            known = did_you_mean(plugin, [spec.name for spec in specs])
+            raise click.UsageError(f"no plugin {plugin!r} in {root or config.DEFAULT_ROOT}{known}")
     else:
         chosen = list(specs)
     screens = [(spec, each) for spec in chosen for each in _screens(spec)]
     if name is not None:
-        known = ", ".join(each for _, each in screens) or "none"
+        known = did_you_mean(name, [each for _, each in screens])
         screens = [(spec, each) for spec, each in screens if each == name]
         if not screens:
-            raise click.UsageError(f"{plugin} has no screen {name!r}; there are: {known}")
+            raise click.UsageError(f"{plugin} has no screen {name!r}{known}")
     if not screens:
         raise click.UsageError(f"{plugin or root or config.DEFAULT_ROOT} has no screens")
     shown = {spec.name for spec, _ in screens}

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from plughost import interrupt
+from plughost._util.nearest import did_you_mean
 from plughost.cli.options import plugin_roots, targets
 from plughost.cli.ui import output
 from plughost.contracts.ainb.contract import Ainb, CliResult
@@ -38,8 +39,8 @@ def x(root: Path | None, words: tuple[str, ...], target: targets.Target) -> None
         namespace, *argv = rest
         spec = plugin_roots.find_provider(specs, "cli_namespaces", namespace, notes.append)
         if spec is None:
-            known = ", ".join(plugin_roots.offered(specs, "cli_namespaces")) or "none"
-            raise click.UsageError(f"no plugin provides {namespace!r}; there are: {known}")
+            known = did_you_mean(namespace, plugin_roots.offered(specs, "cli_namespaces"))
+            raise click.UsageError(f"no plugin provides {namespace!r}{known}")
         result = interrupt.run(_dispatch(specs, spec, namespace, argv, notes))
     except (PluginError, click.UsageError):
         for note in notes:

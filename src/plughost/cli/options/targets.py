@@ -13,6 +13,7 @@ import msgspec
 from click.core import ParameterSource
 
 from plughost import config
+from plughost._util.nearest import did_you_mean
 from plughost.contracts.registry import get_contract
 from plughost.permissions import parse
 from plughost.permissions.access import Access
@@ -138,12 +139,17 @@ class Target(msgspec.Struct):
         is_path = "/" in word or word in (".", "..")
         if self.file is None and folder.is_dir() and (is_path or not Path(config.FILE).exists()):
             return config.load_folder(folder)
+        if self.file is None and not Path(config.FILE).exists():
+            raise click.UsageError(
+                f"there is no folder {word!r}, and no {config.FILE} here; "
+                "`plughost new CONTRACT NAME` makes a new plugin"
+            )
         specs = self._file_specs()
         if folder.is_dir() and word not in specs:
             return config.load_folder(folder)
         if word not in specs:
-            known = ", ".join(sorted(specs)) or "none"
-            raise click.UsageError(f"no plugin {word!r} in {self.file or config.FILE}; known: {known}")
+            where = f"in {self.file or config.FILE}{did_you_mean(word, specs)}"
+            raise click.UsageError(f"there is no folder {word!r}, and no plugin of that name {where}")
         return specs[word]
 
     def in_folder(self, folder: Path) -> PluginSpec:
@@ -160,7 +166,9 @@ class Target(msgspec.Struct):
             return config.load(self.file)
         path = Path(config.FILE)
         if not path.exists():
-            raise click.UsageError(f"there is no {config.FILE} here; name one with -c, or a plugin folder")
+            raise click.UsageError(
+                f"there is no {config.FILE} in this folder; pass one with -c FILE, or name a plugin folder"
+            )
         return config.load_found(path)
 
     def adjusted(self, spec: PluginSpec) -> PluginSpec:

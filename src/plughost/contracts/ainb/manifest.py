@@ -124,7 +124,9 @@ def _check_about(document: Document, about: dict[str, Any], folder: Path) -> Non
     if name == RESERVED:
         document.problem(("plugin", "name"), f"{RESERVED!r} is reserved")
     elif isinstance(name, str) and name != here:
-        document.problem(("plugin", "name"), f"expected the name of its folder, {here!r}")
+        document.problem(
+            ("plugin", "name"), f"expected the name of its folder, {here!r}: rename the one or the other"
+        )
     elif isinstance(name, str) and (why := name_problem(name)) is not None:
         document.problem(("plugin", "name"), why)
     if isinstance(version, str) and not is_semantic(version):

@@ -36,6 +36,7 @@ class InvalidJson(Malformed):
     """A response line that is not JSON; `head` holds its beginning."""
 
     code = "invalid_json"
+    remedy = "write only messages to stdout: print to stderr instead, or use the SDK, which does that for you"
     rpc_code: ClassVar[int] = PARSE_ERROR
 
 
@@ -43,6 +44,9 @@ class InvalidResponse(Malformed):
     """A response line that is JSON of the wrong shape; `head` holds its beginning."""
 
     code = "invalid_response"
+    remedy = (
+        "answer each request with its `id` and either `result` or `error`; `plughost conform` checks that"
+    )
     rpc_code: ClassVar[int] = INVALID_RESPONSE
 
 

@@ -133,5 +133,6 @@ def _diagnose(frame: Frame, error: Exception) -> Malformed:
     try:
         decode_replacing(_anything, frame)
     except (ValueError, RecursionError) as deeper:
-        return InvalidJson(f"the response is no JSON: {deeper}", head=head)
+        why = str(deeper).removeprefix("JSON is malformed: ")
+        return InvalidJson(f"it wrote a line to stdout that is not JSON: {why}", head=head)
     return InvalidResponse(f"the response has the wrong shape: {error}", head=head)

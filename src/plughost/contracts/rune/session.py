@@ -179,8 +179,9 @@ def _decode(decoder: Decoder[T], frame: Frame) -> T:
     try:
         message = decode_replacing(decoder, frame)
     except (ValueError, RecursionError) as error:  # a bad string is a UnicodeDecodeError
-        what = "a blank line" if not frame.strip() else f"no message of this protocol: {error}"
-        raise MalformedResponse(f"what it wrote is {what}", head=bytes(frame[:HEAD])) from error
+        what = f"line to stdout that is not a message of this protocol: {error}"
+        what = what if frame.strip() else "blank line to stdout"
+        raise MalformedResponse(f"it wrote a {what}", head=bytes(frame[:HEAD])) from error
     if not is_utf8(frame):
-        raise MalformedResponse("what it wrote is not valid UTF-8", head=bytes(frame[:HEAD]))
+        raise MalformedResponse("it wrote a line to stdout that is not valid UTF-8", head=bytes(frame[:HEAD]))
     return message

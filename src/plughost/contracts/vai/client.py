@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from plughost._util.nearest import did_you_mean
 from plughost.contracts.plugin_calls import PluginCalls
 from plughost.contracts.vai.manifest import Export, VaiManifest
 from plughost.contracts.vai.messages import OPS
@@ -121,7 +122,9 @@ class Vai:
         export = next((each for each in served if each.id == body.export_id), None)
         if export is None or OPS[export.kind] != op:
             raise UnknownMethod(
-                f"it has no export {body.export_id!r:.100} for {op}", plugin=self._plugin.name
+                f"it has no export {body.export_id!r:.100} for {op}"
+                + did_you_mean(body.export_id, [each.id for each in served if OPS[each.kind] == op]),
+                plugin=self._plugin.name,
             )
         return export
 

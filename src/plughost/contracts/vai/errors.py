@@ -11,9 +11,11 @@ class InvalidFrame(Malformed):
     """A frame that violates `vai.rpc.v1`."""
 
     code = INVALID_FRAME
+    remedy = "write only frames to stdout: print to stderr instead, or use the SDK, which does that for you"
 
 
 class IdentityMismatch(HandshakeFailed):
     """The plugin's hello names another package or version than the installed one."""
 
     code = "identity_mismatch"
+    remedy = "make the name and version in the plugin's hello those of vai-plugin.toml, then pack it again"

@@ -97,9 +97,9 @@ class VaiSession(BaseSession):
             raise HandshakeFailed(f"its hello does not say who it is: {error}") from error
         if hello != self._identity:
             raise IdentityMismatch(
-                f"it says that it is {truncate(str(hello))}, but what is installed is "
-                f"{str(self._identity)!r}",
-                hint="build it anew, or mend vai-plugin.toml",
+                f"the program says that it is {truncate(str(hello))}, but its package is "
+                f"{str(self._identity)!r}; it was stopped",
+                hint="build the program again, or correct package_id and version in vai-plugin.toml",
             )
 
     def _response(self, envelope: VaiEnvelope, frame: Frame) -> Incoming:

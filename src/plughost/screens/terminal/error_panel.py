@@ -68,7 +68,7 @@ def panel_rows(
     if error_panel.restartable:
         rows += [line("", width), line("  Press r to end it and start it anew.", width, modifier=BOLD)]
     if stderr:
-        rows += [line("", width), line("  its last words on stderr:", width, modifier=DIM)]
+        rows += [line("", width), line("  its last lines on stderr:", width, modifier=DIM)]
         rows += [
             line(f"    {escape_controls(text[:width])}", width, modifier=DIM) for text in stderr[-LAST_LINES:]
         ]

@@ -20,51 +20,62 @@ class PackageRefused(PluginError):
     """A package cannot be used; base class of the errors about packages."""
 
     code = "package_refused"
+    remedy = "correct what the message names"
 
 
 class Altered(PackageRefused):
     """The bytes of a package are not those that were signed, or not those that its digest names."""
 
     code = "package_altered"
+    remedy = "fetch the package again from its publisher; do not use these bytes"
 
 
 class Damaged(PackageRefused):
     """The installed files of a package are not those that were installed."""
 
     code = "package_damaged"
+    remedy = "remove and reinstall the package: plughost packages rm, then plughost install"
 
 
 class Untrusted(PackageRefused):
     """A package has no valid signature by a trusted key."""
 
     code = "package_untrusted"
+    remedy = (
+        "add the publisher's key to trust.toml if you trust it; for your own package, sign it: plughost sign"
+    )
 
 
 class Unacceptable(PackageRefused):
     """The archive or the content of a package breaks a rule."""
 
     code = "package_unacceptable"
+    remedy = "correct the package's folder and pack it again"
 
 
 class HoldsSecret(PackageRefused):
     """A file in a package contains a secret."""
 
     code = "package_holds_secret"
+    remedy = "remove the secret from the folder, revoke it, and pack again"
 
 
 class VersionTaken(PackageRefused):
     """The version exists already, with other bytes."""
 
     code = "version_taken"
+    remedy = "give the package a new version"
 
 
 class Unpinned(PackageRefused):
     """The lock file does not pin this release and key."""
 
     code = "package_unpinned"
+    remedy = "if the change is intended, install with --save to update the lock file"
 
 
 class NotInstalled(PackageRefused):
     """The store has no such package."""
 
     code = "not_installed"
+    remedy = "`plughost packages ls` lists the installed packages; `plughost install` adds one"

@@ -40,7 +40,7 @@ async def open_package(reference: str, *, plain_http: bool = False) -> AsyncIter
         if (here := on_disk(found.path)) is None:
             raise InvalidSpec(
                 f"there is no file or folder {escape_controls(str(found.path))}",
-                hint="plughost pack DIR makes a package; in a registry one is HOST/REPOSITORY:TAG",
+                hint="`plughost pack DIR` makes a package; one in a registry is named HOST/REPOSITORY:TAG",
             )
         yield msgspec.structs.replace(here, name=found.digest)
         return

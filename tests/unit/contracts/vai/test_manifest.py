@@ -130,7 +130,7 @@ WRONG = [
     ('package_id = "acme/devkit"', f'package_id = "acme/{"a" * 65}"', "2 package_id: expected publisher/name"),
     ('version = "0.1.0"\n', 'version = "0.1"\n', "3 version: expected a semantic version"),
     ('name = "Acme Dev Kit"', 'name = ""', "4 name: expected 1 to 200 characters"),
-    ('name = "Acme Dev Kit"', 'naem = "Acme Dev Kit"', "4 naem: unknown key, perhaps `name`; known here: api_version"),
+    ('name = "Acme Dev Kit"', 'naem = "Acme Dev Kit"', "4 naem: unknown key; did you mean 'name'?"),
     ('source = "oci://ghcr.io/acme/devkit:0.1.0"', 'source = "x\\nposture trusted"', "7 source: expected text on one line"),
     ('license = "Apache-2.0"', 'license = "\\u001b[2J"', "6 license: expected text on one line"),
     ('description = "Harnesses, tools', 'description = "\\u001b[2J, tools', "5 description: expected at most 4000 characters that can be printed"),
@@ -164,7 +164,7 @@ WRONG = [
     ('target_context = "coding"', 'target_context = ""', "97 exports[3].compactor.target_context: expected 1 to 64"),
     ('secret_slots = ["jira_token"]', 'secret_slots = ["jira token"]', "55 exports[1].permissions.secret_slots[0]: expected 1 to 64"),
     ('secret_slots = ["jira_token"]', 'secret_slots = ["a", "a"]', "55 exports[1].permissions.secret_slots[1]: 'a' is there already"),
-    ("[exports.compactor]", "[exports.compaction]", "96 exports[3].compaction: unknown key, perhaps `compactor`"),
+    ("[exports.compactor]", "[exports.compaction]", "96 exports[3].compaction: unknown key; did you mean 'compactor'?"),
 ]  # fmt: skip
 
 

@@ -19,24 +19,28 @@ class TransferFailed(PluginError):
     """A transfer failed: no connection, no answer, no room on the disk."""
 
     code = "transfer_failed"
+    remedy = "check the network and the registry's address, then try again"
 
 
 class NotFound(TransferFailed):
     """The content does not exist there."""
 
     code = "not_found"
+    remedy = "check the name and the tag of the reference"
 
 
 class Unauthorized(TransferFailed):
     """The registry wants other credentials."""
 
     code = "unauthorized"
+    remedy = "log in with docker or podman, or set PLUGHOST_REGISTRY_USER and PLUGHOST_REGISTRY_PASSWORD"
 
 
 class BadContent(TransferFailed):
     """The content is not what it was announced to be."""
 
     code = "bad_content"
+    remedy = "try again; if it stays so, ask whoever runs the registry"
 
 
 class NoLayout(BadContent):

@@ -123,7 +123,7 @@ class Store:
         name = f"{package_id}@{version}" if version else package_id
         if found:
             raise NotInstalled(f"{name} is there in several versions: {versions}", hint="name one: @VERSION")
-        hint = f"installed versions: {versions}" if versions else "plughost packages ls lists what is"
+        hint = f"installed versions: {versions}" if versions else NotInstalled.remedy
         raise NotInstalled(f"{name} is not installed", hint=hint)
 
     def damage(self, installed: InstalledRelease) -> str | None:

@@ -27,6 +27,7 @@ from plughost._util.located.toml import load_toml
 from plughost.vai.packages.trust.keys import PublicKey, parse_public
 
 FILE = "trust.toml"
+REVOKED = "is revoked"
 Mode = Literal["production", "development"]
 
 
@@ -47,7 +48,7 @@ class TrustedKey(msgspec.Struct, frozen=True, kw_only=True):
     def objection(self, signed_at: datetime) -> str | None:
         """Why a signature that this key made at that time does not count; None when it does."""
         if self.revoked:
-            return "is revoked"
+            return REVOKED
         if self.valid_from is not None and signed_at < self.valid_from:
             return f"is valid from {self.valid_from:%Y-%m-%d} on, and was used on {signed_at:%Y-%m-%d}"
         if self.valid_until is not None and signed_at >= self.valid_until:

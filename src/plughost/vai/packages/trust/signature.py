@@ -16,7 +16,7 @@ from plughost.vai.packages.archive.limits import MAX_DOCUMENT_BYTES
 from plughost.vai.packages.errors import Altered, PackageRefused, Untrusted
 from plughost.vai.packages.release import Release
 from plughost.vai.packages.trust.keys import PublicKey, exact_base64, public_of, require
-from plughost.vai.packages.trust.publishers import TrustedPublishers, default_file
+from plughost.vai.packages.trust.publishers import REVOKED, TrustedPublishers, default_file
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -47,10 +47,21 @@ class SignatureVerdict(msgspec.Struct, frozen=True):
             return None
         if self.posture == "altered":
             return Altered(self.why, plugin=str(release))
-        hint = f"trust a key of {self.publisher} in {default_file()}, or with --trust FILE"
+        return Untrusted(self.why, plugin=str(release), hint=self._remedy())
+
+    def _remedy(self) -> str:
+        """What to do about a release without a trusted signature."""
+        trusted = f"{default_file()} or the file that --trust names"
+        if self.posture == "unsigned":
+            return (
+                f"get a signed package from {self.publisher}; if it is your own, `plughost sign` it and list "
+                f"the key in {trusted}, or install it unsigned with --development"
+            )
         if self.posture == "invalid":
-            hint = f"get the package and its signature from {self.publisher} again"
-        return Untrusted(self.why, plugin=str(release), hint=hint)
+            return f"get the package and its signature from {self.publisher} again"
+        if self.why.endswith(REVOKED):
+            return f"do not use it: ask {self.publisher} for a release that is signed with another key"
+        return f"if you trust that key, list it under publishers.{self.publisher} in {trusted}"
 
 
 class _Signature(msgspec.Struct):

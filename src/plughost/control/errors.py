@@ -24,7 +24,7 @@ class HostLost(PluginError):
     reached. Whether a call was carried out is unknown."""
 
     code = "host_lost"
-    remedy = "`plughost ps` lists the running hosts. Make the call again if doing it twice does no harm."
+    remedy = "`plughost ps` lists the running hosts; make the call again if doing it twice does no harm"
 
 
 class ErrorReport(msgspec.Struct, omit_defaults=True):

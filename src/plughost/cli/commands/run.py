@@ -21,6 +21,7 @@ from plughost.cli.ui.event_text import event_text
 from plughost.cli.ui.line_writer import LineWriter
 from plughost.contracts.registry import get_contract
 from plughost.contracts.resolve import sandbox_class
+from plughost.control.managed import LoadSpecs
 from plughost.engine.io.tap import Tap
 from plughost.errors import InvalidSpec, PluginError
 from plughost.events import Subscription
@@ -82,7 +83,7 @@ def run(
 
 async def _run(
     specs: Sequence[PluginSpec],
-    load: control.LoadSpecs,
+    load: LoadSpecs,
     folder: Path,
     as_json: bool,
     tap: Tap | None,

@@ -34,7 +34,7 @@ ESSENTIAL = ("plugin", "state", "pid", "uptime", "restarts", "memory", "calls", 
 def ps(choice: running.HostChoice, watch: bool, as_json: bool) -> None:
     """The plugins of running hosts: state, uptime, restarts, memory, calls, latencies, last error."""
     while True:
-        found = interrupt.run(choice.look())
+        found = interrupt.run(choice.look(usage=True))
         if watch and not as_json:
             output.clear()
         _show(found, as_json)

@@ -17,7 +17,7 @@ from plughost.cli.options.record import TrafficRecording
 from plughost.cli.options.record import options as record_options
 from plughost.cli.reloading import Reloader, WatchedFiles, config_files
 from plughost.cli.ui import output
-from plughost.cli.ui.event_text import event_text
+from plughost.cli.ui.event_text import event_text, is_repetition
 from plughost.cli.ui.line_writer import LineWriter
 from plughost.contracts.registry import get_contract
 from plughost.contracts.resolve import sandbox_class
@@ -176,6 +176,6 @@ async def _print_events(events: Subscription, out: LineWriter, as_json: bool) ->
     async for event in events:
         if as_json:
             out.tell(output.json_line(event))
-        else:
+        elif not is_repetition(event):
             first, *more = event_text(event)
             out.tell(output.text_lines(f"{event.plugin}#{event.generation} {first}", *more))

@@ -67,10 +67,11 @@ class HostChoice:
             raise InvalidSpec(f"no host with the process id {self.host} is running; running hosts: {known}")
         return found
 
-    async def look(self) -> list[FoundHost]:
+    async def look(self, *, usage: bool = False) -> list[FoundHost]:
         """All these hosts with their plugins. A host that does not answer is reported and left out."""
         sockets = self.sockets()
-        answers = await asyncio.gather(*map(_look, sockets), return_exceptions=True)
+        asking = (_look(path, usage) for path in sockets)
+        answers = await asyncio.gather(*asking, return_exceptions=True)
         found = []
         for path, answer in zip(sockets, answers, strict=True):
             if isinstance(answer, PluginError) and self.host is None:
@@ -151,9 +152,9 @@ def find_named(choice: HostChoice, name: str | None) -> FoundHost | None:
     return None
 
 
-async def _look(path: Path) -> dict[str, Any]:
+async def _look(path: Path, usage: bool) -> dict[str, Any]:
     try:
         async with asyncio.timeout(ANSWER_TIMEOUT), control.ControlClient(path) as client:
-            return await client.ps()
+            return await client.ps(usage=usage)
     except TimeoutError as error:
         raise Timeout(f"the host at {path} did not answer within {ANSWER_TIMEOUT:g} s") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Coroutine
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,13 +34,14 @@ class Ours(Caller):
         await self._plugin.start()
 
     async def _add(self) -> Plugin:
+        plugin_name = re.sub(r"[^A-Za-z0-9]+", "-", self.name)  # in a table it may be called anything
         if self._framing == "content-length":
-            return headered_plugin(self._host, self.name, self._command)
+            return headered_plugin(self._host, plugin_name, self._command)
         if self._framing == "ainb":
             self._folder = TemporaryDirectory()
             return await self._host.add(ainb_plugin(Path(self._folder.name), "echo", self._command))
         spec = PluginSpec(
-            contract="mcptest", name=self.name, command=self._command, options={"max_in_flight": 256}
+            contract="mcptest", name=plugin_name, command=self._command, options={"max_in_flight": 256}
         )
         return await self._host.add(spec)
 

@@ -24,6 +24,7 @@ from benchmarks.measures import (
     spawn,
     storage,
     storages,
+    through_socket,
     throughput,
 )
 from benchmarks.sheet import Sheet
@@ -50,4 +51,5 @@ MEASURES: dict[str, Measure] = {
     "integrity": integrity.measure,
     "screen": screen.measure,
     "sessions": sessions.measure,
+    "socket": through_socket.measure,
 }

@@ -490,6 +490,7 @@ class Plugin:
             "env": sorted(self._resolved.env),
             "grants": list(self.spec.grants),
             "capabilities": sorted(map(str, self.capabilities)),
+            "provides": {kind: list(names) for kind, names in self.provides.items()},
             "sandbox": self.sandbox,
             "lints": [*self._resolved.lints, *lints(self.spec, self.sandbox)],
             "state": self.state,

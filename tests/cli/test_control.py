@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -201,7 +202,11 @@ async def test_logs_are_shown_and_followed(root, tmp_path, mark):
     sockets = ("--socket-dir", tmp_path / "sockets")
     async with running(root, sockets[1]):
         await until(lambda: b"hello" in plughost("logs", "eager", *sockets).stdout)
-        assert plughost("logs", "eager", *sockets).stdout == b"eager info (stderr): hello from stderr\n"
+        shown = plughost("logs", "eager", *sockets).stdout
+        assert re.fullmatch(rb"[-0-9]{10} [:.0-9]{12} eager info \(stderr\): hello from stderr\n", shown)
+        assert plughost("logs", "--since", "1d", "eager", *sockets).stdout == shown
+        assert plughost("logs", "--since", "2999-01-01", "eager", *sockets).stdout == b""
+        assert b"neither an age" in plughost("logs", "--since", "soon", *sockets).stderr
         line = json.loads(plughost("logs", "--json", *sockets).stdout)
         assert (line["plugin"], line["source"]) == ("eager", "stderr")
         following = subprocess.Popen(

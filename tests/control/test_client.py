@@ -263,3 +263,61 @@ async def test_a_single_request_without_an_id_is_a_connection_of_its_own(host, d
     writer.write(b'{"do":"call","plugin":"puppet","method":"echo","params":[1, 2]}\n')
     assert json.loads(await reader.read()) == {"result": [1, 2]}
     writer.close()
+
+
+async def test_more_clients_than_allowed_are_told_so_and_get_in_when_others_have_left(
+    host, door, monkeypatch
+):
+    monkeypatch.setattr("plughost.control.server.MAX_CLIENTS", 2)
+    async with ControlClient(door.path) as client:
+        async with ControlClient(door.path) as other, ControlClient(door.path) as third:
+            assert await client.ps() == await other.ps()
+            with pytest.raises(plughost.Overloaded, match="2 clients"):
+                await third.ps()
+        while True:
+            async with ControlClient(door.path) as again:
+                try:
+                    assert await again.ps()
+                    break
+                except plughost.Overloaded:
+                    continue  # the host has not yet seen that the other has left
+
+
+async def test_a_client_that_reads_no_results_is_disconnected(host, door, mark, monkeypatch):
+    monkeypatch.setattr("plughost.control.connection.READ_TIMEOUT", 0.05)
+    plugin = await host.add(puppet(mark))
+    _, writer = await asyncio.open_unix_connection(str(door.path))
+    writer.transport.pause_reading()
+    request = {"do": "call", "plugin": "puppet", "method": "echo", "params": "x" * (2 << 20)}
+    for number in range(3):
+        writer.write(json.dumps({"id": number, **request}).encode() + b"\n")
+    await until(lambda: plugin.metrics.calls and not door._serving)
+    writer.transport.abort()
+    async with ControlClient(door.path) as client:
+        assert await client.call("puppet", "ping") == "pong"
+
+
+async def test_a_line_that_is_not_an_answer_is_the_end_of_the_connection(tmp_path):
+    async def nonsense(reader, writer):
+        await reader.readline()
+        writer.write(b"nonsense\n")
+        writer.close()
+
+    server = await asyncio.start_unix_server(nonsense, tmp_path / "x.sock")
+    async with ControlClient(tmp_path / "x.sock") as client:
+        with pytest.raises(HostLost, match="not an answer"):
+            await client.ps()
+    server.close()
+
+
+async def test_an_unknown_verb_and_an_id_that_is_taken_are_refused(host, door, mark):
+    await host.add(puppet(mark))
+    reader, writer = await asyncio.open_unix_connection(str(door.path))
+    writer.write(b'{"id":1,"do":"fly"}\n')
+    answer = json.loads(await reader.readline())
+    assert (answer["id"], answer["error"]["code"]) == (1, "invalid_spec")
+    for _ in range(2):
+        writer.write(b'{"id":2,"do":"call","plugin":"puppet","method":"silent"}\n')
+    assert "still open" in json.loads(await reader.readline())["error"]["message"]
+    assert await reader.read() == b""
+    writer.close()

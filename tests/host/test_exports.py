@@ -15,7 +15,9 @@ import plughost
 from plughost import errors, events
 from tests.support import ROOT
 
-PUBLIC = ("plughost", "plughost.contract", "plughost.sync", "plughost.testing", "plughost.vai")
+PUBLIC = (
+    "plughost", "plughost.contract", "plughost.control", "plughost.sync", "plughost.testing", "plughost.vai"
+)  # fmt: skip
 LAZY = ("plughost", "plughost.contract", "plughost.vai")
 DOCUMENTS = sorted(
     [

@@ -104,7 +104,10 @@ async def test_plughost_logs_shows_it(host, folder, notes, tmp_path):
         command = [sys.executable, "-m", "plughost.cli", "logs", "asking", "--socket-dir", door.path.parent]
         shown = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
     grant = f'allow.read = ["{notes}"] or --allow read={notes}'
-    assert shown.stdout == f"asking warn (denied): read {notes}: not granted (to allow it, {grant})\n"
+    assert (
+        shown.stdout[len("2026-03-12 20:00:00.000 ") :]
+        == f"asking warn (denied): read {notes}: not granted (to allow it, {grant})\n"
+    )
 
 
 @pytest.mark.parametrize("sandbox", CLASSES)

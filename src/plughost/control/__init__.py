@@ -7,7 +7,7 @@ in any order. A request without an `id` is the only one of its connection.
 
 from plughost.control.client import ControlClient, RemotePlugin
 from plughost.control.errors import ControlRefused, HostLost
-from plughost.control.managed import Changes, LoadSpecs, ManagedPlugins
+from plughost.control.managed import Changes, ManagedPlugins
 from plughost.control.server import Control
 from plughost.control.sockets import default_folder, hosts
 
@@ -17,7 +17,6 @@ __all__ = [
     "ControlClient",
     "ControlRefused",
     "HostLost",
-    "LoadSpecs",
     "ManagedPlugins",
     "RemotePlugin",
     "default_folder",

@@ -107,9 +107,10 @@ class ControlClient:
         """The plugin of that name, with a method `call` like that of `plughost.Plugin`."""
         return RemotePlugin(self, name)
 
-    async def ps(self) -> dict[str, Any]:
-        """The process id of the host, and all its plugins with what is measured of them."""
-        return await self._ask_document(ControlRequest("ps"))
+    async def ps(self, *, usage: bool = True) -> dict[str, Any]:
+        """The process id of the host, and all its plugins with what is measured of them; with `usage` also
+        their memory and processor time."""
+        return await self._ask_document(ControlRequest("ps", usage=usage))
 
     async def inspect(self, plugin: str) -> dict[str, Any]:
         """One plugin: spec, state, lifecycle settings, instances, what is measured of it."""

@@ -122,10 +122,11 @@ class ManagedPlugins:
         )
         return changes
 
-    async def documents(self) -> list[dict[str, Any]]:
-        """All plugins as `Plugin.inspect` and `Plugin.usage` describe them, sorted by name: they are added
-        concurrently, so the order of arrival means nothing."""
-        added = [{**plugin.inspect(), **await plugin.usage()} for plugin in self.host.plugins.values()]
+    async def documents(self, *, usage: bool = True) -> list[dict[str, Any]]:
+        """All plugins as `Plugin.inspect` and, with `usage`, `Plugin.usage` describe them, sorted by name:
+        they are added concurrently, so the order of arrival means nothing."""
+        plugins = self.host.plugins.values()
+        added = [{**each.inspect(), **(await each.usage() if usage else {})} for each in plugins]
         absent = [_describe_absent(spec, error) for spec, error in self._absent.values()]
         return sorted([*added, *absent], key=lambda each: str(each["name"]))
 

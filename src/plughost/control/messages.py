@@ -32,6 +32,8 @@ class ControlRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=T
     """Whether events of the call are wanted."""
     follow: bool = False
     """Whether `logs` goes on with new lines."""
+    usage: bool = True
+    """Whether `ps` and `inspect` read memory and processor time, which takes a while."""
     since: float | None = None
     """Seconds: `logs` leaves out what is older."""
 

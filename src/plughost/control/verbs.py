@@ -68,14 +68,14 @@ class Verbs:
         return result
 
     async def _ps(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> dict[str, Any]:
-        return {"pid": os.getpid(), "plugins": await self._managed.documents()}
+        return {"pid": os.getpid(), "plugins": await self._managed.documents(usage=request.usage)}
 
     async def _inspect(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> dict[str, Any]:
         absent = self._managed.absent(request.plugin or "")
         if absent is not None:
             return absent
         plugin = await self._managed.find(request.plugin)
-        return {**plugin.inspect(), **await plugin.usage()}
+        return {**plugin.inspect(), **(await plugin.usage() if request.usage else {})}
 
     async def _change(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> dict[str, Any]:
         """Start, restart, reload or stop a plugin; reload the configuration; stop the host."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
 from plughost import interrupt
-from plughost.cli.options import targets
+from plughost.cli.options import running, targets
 from plughost.cli.options.numbers import SECONDS
 from plughost.cli.options.record import TrafficRecording
 from plughost.cli.options.record import options as record_options
 from plughost.cli.ui import output
 from plughost.cli.ui.findings import Findings
+from plughost.control import ControlClient
 from plughost.engine.io.tap import Tap
+from plughost.engine.progress import OnEvent
 from plughost.errors import PluginError
 from plughost.handshake_store import default_folder
 from plughost.host import Host
@@ -26,39 +29,82 @@ from plughost.wire.messages import ABSENT
 
 @click.command(options_metavar="[OPTIONS]")
 @targets.options
+@running.hosts_or_new
 @record_options
 @click.option("--timeout", type=SECONDS, help="Seconds to wait for the answer.")
 @click.option("--context", "context", multiple=True, metavar="K=V", help="Where the call comes from.")
+@click.option("--progress", is_flag=True, help="Print the events of the call to stderr, as JSON.")
 @click.option("--json", "as_json", is_flag=True, help="Failures as JSON too.")
 @click.argument("words", nargs=-1, metavar="[TARGET] METHOD [PARAMS]")
 def call(
     target: targets.Target,
+    choice: running.HostChoice,
     recording: TrafficRecording,
     timeout: float | None,
     context: tuple[str, ...],
+    progress: bool,
     as_json: bool,
     words: tuple[str, ...],
 ) -> None:
     """Call METHOD of a plugin with PARAMS (JSON, or - to read them from stdin).
 
+    A plugin that `plughost run` keeps running is called there, by its name. Otherwise a process is started
+    for the call, and always for a folder, a bare command, -c, --record or options that adjust the plugin.
+
     \b
     plughost call plugins/echo-mcptest echo '{"text": "hi"}'
     plughost call --contract mcptest ping -- python3 echo.py
     """
-    spec, rest = target.take(words)
+    name = None if recording.wanted else target.running_name(words)
+    host = running.find_named(choice, name)
+    if host is None:
+        spec, rest = target.take(words)
+    else:
+        rest = words[1:]
     if not 1 <= len(rest) <= 2:
         raise click.UsageError("expected METHOD and at most one word of JSON as PARAMS: quote it")
     params = _params(rest[1]) if len(rest) == 2 else ABSENT
     origin = dict(targets.pair("--context", "K=V", word) for word in context)
-    findings = Findings()
-    try:
-        with recording.tap() as tap:
-            result = interrupt.run(_call(spec, rest[0], params, timeout, origin, tap, findings))
-    except PluginError as error:
-        findings.show(error)
-        raise
-    findings.show()
+    on_event = _print_event if progress else None
+    if host is not None and name is not None:
+        result = interrupt.run(_call_running(host.path, name, rest[0], params, timeout, origin, on_event))
+    else:
+        findings = Findings()
+        try:
+            with recording.tap() as tap:
+                result = interrupt.run(_call(spec, rest[0], params, timeout, origin, on_event, tap, findings))
+        except PluginError as error:
+            findings.show(error)
+            raise
+        findings.show()
     output.answer(result)
+
+
+async def _call_running(
+    path: Path,
+    name: str,
+    method: str,
+    params: Any,
+    timeout: float | None,
+    context: dict[str, str],
+    on_event: OnEvent | None,
+) -> msgspec.Raw:
+    """Call a plugin of a running host. Ctrl-C cancels the call, and the plugin runs on."""
+    async with ControlClient(path) as client:
+        result: msgspec.Raw = await client.call(
+            name,
+            method,
+            params,
+            timeout=timeout,
+            context=context or None,
+            type=msgspec.Raw,
+            on_event=on_event,
+        )
+        return result
+
+
+def _print_event(event: msgspec.Raw) -> None:
+    output.say(bytes(event).decode(errors="backslashreplace"))
 
 
 async def _call(
@@ -67,6 +113,7 @@ async def _call(
     params: Any,
     timeout: float | None,
     context: dict[str, str],
+    on_event: OnEvent | None,
     tap: Tap | None,
     findings: Findings,
 ) -> msgspec.Raw:
@@ -77,7 +124,7 @@ async def _call(
         for lint in lints(spec, plugin.sandbox):
             output.say(f"{plugin.name} lint: {lint}")
         result: msgspec.Raw = await plugin.call(
-            method, params, timeout=timeout, context=context or None, type=msgspec.Raw
+            method, params, timeout=timeout, context=context or None, type=msgspec.Raw, on_event=on_event
         )
         return result
 

@@ -23,7 +23,7 @@ from plughost.cli.dev.frame_log import FrameLog, readable, shorten
 from plughost.cli.dev.stdin_lines import StdinLines
 from plughost.cli.options import targets
 from plughost.cli.ui.dev_output import DevOutput
-from plughost.cli.ui.event_text import event_text
+from plughost.cli.ui.event_text import event_text, is_repetition
 from plughost.cli.ui.line_writer import LineWriter
 from plughost.errors import InvalidSpec, PluginError
 from plughost.events import Logged, Subscription
@@ -103,6 +103,8 @@ async def _dev(
 
 async def _print_events(events: Subscription, screen: DevOutput) -> None:
     async for event in events:
+        if is_repetition(event):
+            continue
         fields = {name: getattr(event, name) for name in event.__struct_fields__ if name != "at"}
         fields.update({name: readable(raw) for name, raw in fields.items() if isinstance(raw, msgspec.Raw)})
         words = event_text(event)[0]  # the stderr tail was shown as it was written

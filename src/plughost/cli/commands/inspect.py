@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from plughost import interrupt
-from plughost.cli.options import targets
+from plughost.cli.options import running, targets
 from plughost.cli.ui import output
 from plughost.host import Host
 from plughost.spec import PluginSpec
@@ -15,18 +15,28 @@ from plughost.spec import PluginSpec
 
 @click.command()
 @targets.options
+@running.hosts_or_new
 @click.option("--json", "as_json", is_flag=True, help="One JSON document.")
 @click.argument("words", nargs=-1, metavar="[TARGET]")
 def inspect(
     target: targets.Target,
+    choice: running.HostChoice,
     as_json: bool,
     words: tuple[str, ...],
 ) -> None:
-    """Check a plugin's binding and show it. Environment values are not shown."""
-    spec, rest = target.take(words)
-    if rest:
-        raise click.UsageError(f"unexpected: {' '.join(rest)}")
-    seen = interrupt.run(_inspect(spec))
+    """Check how a plugin is configured and show it, without starting it. Environment values are not shown.
+
+    A plugin that `plughost run` keeps running is shown as it runs, with what is measured of it.
+    """
+    name = target.running_name(words)
+    host = running.find_named(choice, name)
+    if host is not None and len(words) == 1:
+        seen = next(each for each in host.plugins if each["name"] == name)
+    else:
+        spec, rest = target.take(words)
+        if rest:
+            raise click.UsageError(f"unexpected: {' '.join(rest)}")
+        seen = interrupt.run(_inspect(spec))
     if as_json:
         output.answer(seen)
     else:
@@ -40,9 +50,11 @@ async def _inspect(spec: PluginSpec) -> dict[str, Any]:
 
 def _show(seen: dict[str, Any]) -> None:
     rows = []
-    for key, value in {**seen, **seen["lifecycle"]}.items():
-        if key in ("lifecycle", "instances"):
+    parts = {key: seen.get(key) or {} for key in ("lifecycle", "metrics")}
+    for key, value in {**seen, **parts["lifecycle"], **parts["metrics"]}.items():
+        if key in (*parts, "instances"):
             continue
-        text = " ".join(value) if isinstance(value, list) else value
+        words = [f"{name}={each}" for name, each in value.items()] if isinstance(value, dict) else value
+        text = " ".join(words) if isinstance(words, list) else words
         rows.append((key, str(text if text not in ("", None) else "-")))
     output.table(rows)

@@ -17,10 +17,11 @@ from plughost.cli.options.record import TrafficRecording
 from plughost.cli.options.record import options as record_options
 from plughost.cli.reloading import Reloader, WatchedFiles, config_files
 from plughost.cli.ui import output
-from plughost.cli.ui.event_text import event_text
+from plughost.cli.ui.event_text import event_text, is_repetition
 from plughost.cli.ui.line_writer import LineWriter
 from plughost.contracts.registry import get_contract
 from plughost.contracts.resolve import sandbox_class
+from plughost.control.managed import LoadSpecs
 from plughost.engine.io.tap import Tap
 from plughost.errors import InvalidSpec, PluginError
 from plughost.events import CatalogueChanged, Subscription
@@ -82,7 +83,7 @@ def run(
 
 async def _run(
     specs: Sequence[PluginSpec],
-    load: control.LoadSpecs,
+    load: LoadSpecs,
     folder: Path,
     as_json: bool,
     tap: Tap | None,
@@ -177,6 +178,6 @@ async def _print_events(events: Subscription, out: LineWriter, as_json: bool) ->
             continue  # `plughost methods` shows what can be called
         if as_json:
             out.tell(output.json_line(event))
-        else:
+        elif not is_repetition(event):
             first, *more = event_text(event)
             out.tell(output.text_lines(f"{event.plugin}#{event.generation} {first}", *more))

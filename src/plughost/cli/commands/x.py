@@ -6,14 +6,17 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
 from plughost import interrupt
 from plughost._util.nearest import did_you_mean
-from plughost.cli.options import plugin_roots, targets
+from plughost.cli.options import plugin_roots, running, targets
 from plughost.cli.ui import output
+from plughost.contracts.ainb.client import run_command_line
 from plughost.contracts.ainb.contract import Ainb, CliResult
+from plughost.control import ControlClient
 from plughost.errors import PluginError
 from plughost.host import Host
 from plughost.spec import PluginSpec
@@ -22,11 +25,15 @@ from plughost.spec import PluginSpec
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @plugin_roots.option
 @targets.adjusting
+@running.hosts_or_new
 @click.argument(
     "words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[FOLDER] NAMESPACE [ARGS]..."
 )
-def x(root: Path | None, words: tuple[str, ...], target: targets.Target) -> None:
+def x(root: Path | None, words: tuple[str, ...], target: targets.Target, choice: running.HostChoice) -> None:
     """Run ARGS in the plugin that provides NAMESPACE. Only its output is printed; its exit code is ours.
+
+    Without --root, FOLDER or -c, a plugin that `plughost run` keeps running is used before another
+    is started.
 
     \b
     plughost x usage --json
@@ -35,6 +42,10 @@ def x(root: Path | None, words: tuple[str, ...], target: targets.Target) -> None
     notes: list[str] = []
     """Printed only if the command fails before the plugin answers: otherwise stderr is the plugin's."""
     try:
+        name = None if root is not None else target.running_name(words)
+        found = _find_running(choice, name)
+        if found is not None:
+            _finish(interrupt.run(_run_there(found[0].path, found[1], words[0], words[1:])))
         specs, rest = plugin_roots.take(root, words, target, notes.append)
         namespace, *argv = rest
         spec = plugin_roots.find_provider(specs, "cli_namespaces", namespace, notes.append)
@@ -46,6 +57,33 @@ def x(root: Path | None, words: tuple[str, ...], target: targets.Target) -> None
         for note in notes:
             output.say(note)
         raise
+    _finish(result)
+
+
+def _find_running(choice: running.HostChoice, namespace: str | None) -> tuple[running.FoundHost, str] | None:
+    """The running host with a plugin that provides the namespace, and the name of the first such plugin."""
+    if namespace is None or choice.new:
+        running.find_named(choice, None)
+        return None
+    hosts = interrupt.run(choice.look())
+    found = choice.one([host for host in hosts if _providers(host, namespace)], f"a plugin for {namespace!r}")
+    return None if found is None else (found, _providers(found, namespace)[0])
+
+
+def _providers(host: running.FoundHost, namespace: str) -> list[str]:
+    return [
+        plugin["name"]
+        for plugin in host.plugins
+        if namespace in plugin.get("provides", {}).get("cli_namespaces", ())
+    ]
+
+
+async def _run_there(path: Path, plugin: str, namespace: str, argv: Sequence[str]) -> CliResult:
+    async with ControlClient(path) as client:
+        return await run_command_line(client.plugin(plugin), namespace, argv)
+
+
+def _finish(result: CliResult) -> NoReturn:
     output.write(sys.stderr.buffer, result.stderr)
     output.write(sys.stdout.buffer, result.stdout)
     sys.exit(_exit_code(result.exit_code))

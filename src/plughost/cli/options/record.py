@@ -43,6 +43,11 @@ class TrafficRecording:
         self._path = path
         self._redact = redact
 
+    @property
+    def wanted(self) -> bool:
+        """Whether traffic is recorded."""
+        return self._path is not None
+
     @contextmanager
     def tap(self) -> Iterator[Tap | None]:
         """A tap for a host. The traffic is saved at the end, also after a failure: that is what one wants to

@@ -107,6 +107,25 @@ class Target(msgspec.Struct):
     limit: tuple[str, ...] = ()
     bare: Sequence[str] = ()
 
+    def running_name(self, words: Sequence[str]) -> str | None:
+        """The name of a plugin that a running host may have; None if a new process is meant: a folder, a bare
+        command, a file on the command line, or a plugin that these options adjust."""
+        source = click.get_current_context().get_parameter_source("file")
+        adjusted = (
+            self.contract,
+            self.name,
+            self.grants,
+            self.env,
+            self.cwd,
+            self.sandbox,
+            self.allow,
+            self.limit,
+        )
+        new = any(adjusted) or self.bare or source is ParameterSource.COMMANDLINE
+        if new or not words or ("/" in words[0] and Path(words[0]).exists()) or words[0] in (".", ".."):
+            return None
+        return words[0]
+
     def take(self, words: Sequence[str]) -> tuple[PluginSpec, Sequence[str]]:
         """The selected plugin, and the remaining words for the command itself."""
         if self.bare:

@@ -14,6 +14,11 @@ def event_text(event: Event) -> list[str]:
     return [_on_one_line(event)]
 
 
+def is_repetition(event: Event) -> bool:
+    """Whether other events say the same: the log has a line for each failure, and so has the lifecycle."""
+    return isinstance(event, Logged) and event.source == "failed"
+
+
 def _on_one_line(event: Event) -> str:
     if isinstance(event, Spawned):
         return f"started below process {event.pid}"

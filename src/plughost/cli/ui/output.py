@@ -35,6 +35,9 @@ class Styled(NamedTuple):
     style: str
 
 
+UNLIMITED = 10_000
+"""Columns of a table that a program reads."""
+
 Cell = str | Styled | Sequence[str | Styled]
 """A table cell of one line, or of several."""
 
@@ -138,6 +141,17 @@ def table(rows: Iterable[Sequence[Cell]], heads: Sequence[str] = (), *, title: s
     _write(sys.stdout.buffer, rendered.get().encode(errors="backslashreplace"))
 
 
+def width() -> int | None:
+    """The columns of stdout; None where a program reads it."""
+    console = _console(sys.stdout)
+    return None if console.width == UNLIMITED else console.width
+
+
+def clear() -> None:
+    """Clears the terminal of stdout; prints an empty line where a program reads it."""
+    _write(sys.stdout.buffer, b"\x1b[H\x1b[2J" if sys.stdout.isatty() else b"\n")
+
+
 def progress_bar(label: str, stream: TextIO) -> Progress:
     """A progress bar for a transfer of bytes, drawn on `stream`, and erased when it stops."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
@@ -192,7 +206,9 @@ def _console(stream: TextIO) -> Console:
     from rich.console import Console
 
     plain = stream.guarded if isinstance(stream, _Guarded) else stream
-    return Console(file=plain, markup=False, highlight=False, emoji=False)
+    # A program that reads it wants all of it; rich would take 80 columns.
+    columns = None if plain.isatty() else UNLIMITED
+    return Console(file=plain, width=columns, markup=False, highlight=False, emoji=False)
 
 
 def _lines(cell: Cell) -> Sequence[str | Styled]:

@@ -62,6 +62,17 @@ class CliResult(NamedTuple):
     exit_code: int
 
 
+async def run_command_line(
+    plugin: PluginCalls, namespace: str, argv: Sequence[str], *, timeout: float = FOREVER
+) -> CliResult:
+    """Runs a command line in one of the plugin's CLI namespaces."""
+    params = CliDispatchParams(namespace, list(argv))
+    result: CliDispatchResult = await plugin.call(
+        "plugin/cli_dispatch", params, timeout=timeout, type=CliDispatchResult
+    )
+    return CliResult(decode_plain(result.stdout), decode_plain(result.stderr), result.exit_code)
+
+
 class AinbScreen:
     """Coalesces render requests: one `plugin/render` is in flight at a time, and callers that wait share the
     next frame."""
@@ -169,8 +180,4 @@ class Ainb:
 
     async def cli(self, namespace: str, argv: Sequence[str], *, timeout: float = FOREVER) -> CliResult:
         """Runs a command line in one of the plugin's CLI namespaces."""
-        params = CliDispatchParams(namespace, list(argv))
-        result: CliDispatchResult = await self._plugin.call(
-            "plugin/cli_dispatch", params, timeout=timeout, type=CliDispatchResult
-        )
-        return CliResult(decode_plain(result.stdout), decode_plain(result.stderr), result.exit_code)
+        return await run_command_line(self._plugin, namespace, argv, timeout=timeout)

@@ -26,9 +26,17 @@ from plughost.wire.messages import ABSENT
 @click.command(options_metavar="[OPTIONS]")
 @targets.options
 @record_options
-@click.option("--timeout", type=SECONDS, help="Seconds to wait for the answer.")
-@click.option("--context", "context", multiple=True, metavar="K=V", help="Where the call comes from.")
-@click.option("--json", "as_json", is_flag=True, help="Failures as JSON too.")
+@click.option(
+    "--timeout", type=SECONDS, metavar="SECONDS", help="Time to wait for the result. Default: the contract's."
+)
+@click.option(
+    "--context",
+    "context",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Context of the call, for contracts that have one.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print failures as JSON too.")
 @click.argument("words", nargs=-1, metavar="[TARGET] METHOD [PARAMS]")
 def call(
     target: targets.Target,
@@ -38,7 +46,9 @@ def call(
     as_json: bool,
     words: tuple[str, ...],
 ) -> None:
-    """Call METHOD of a plugin with PARAMS (JSON, or - to read them from stdin).
+    """Call a method of a plugin and print its result.
+
+    PARAMS is JSON, or - to read it from stdin.
 
     \b
     plughost call plugins/echo-mcptest echo '{"text": "hi"}'
@@ -48,7 +58,7 @@ def call(
     if not 1 <= len(rest) <= 2:
         raise click.UsageError("expected METHOD and at most one word of JSON as PARAMS: quote it")
     params = _params(rest[1]) if len(rest) == 2 else ABSENT
-    origin = dict(targets.pair("--context", "K=V", word) for word in context)
+    origin = dict(targets.pair("--context", "NAME=VALUE", word) for word in context)
     findings = Findings()
     try:
         with recording.tap() as tap:

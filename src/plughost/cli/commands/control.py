@@ -22,9 +22,9 @@ _folder = click.option(
     "--socket-dir",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the hosts' sockets are.",
+    help="Folder of the hosts' control sockets.",
 )
-_json = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def _options(function: Callable[..., None]) -> Callable[..., None]:
@@ -38,7 +38,7 @@ def _options(function: Callable[..., None]) -> Callable[..., None]:
 @click.command()
 @_options
 def ps(hosts: list[Path], as_json: bool) -> None:
-    """The plugins of running hosts."""
+    """List the plugins of running hosts."""
     answers = [_ask_one(path, {"do": "ps"}) for path in hosts]
     if as_json:
         output.answer({"hosts": answers})
@@ -71,11 +71,14 @@ def ps(hosts: list[Path], as_json: bool) -> None:
 
 
 @click.command()
-@click.option("-f", "--follow", is_flag=True, help="Go on with what comes.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new lines until Ctrl-C.")
 @click.argument("plugin", required=False)
 @_options
 def logs(hosts: list[Path], plugin: str | None, follow: bool, as_json: bool) -> None:
-    """What plugins have logged and written to stderr."""
+    """Show what plugins logged and wrote to stderr.
+
+    Without PLUGIN, that of all plugins.
+    """
     if plugin is not None:
         hosts = [_host_of(hosts, plugin)]
     if follow and len(hosts) > 1:
@@ -95,16 +98,16 @@ def logs(hosts: list[Path], plugin: str | None, follow: bool, as_json: bool) -> 
 @click.argument("plugin")
 @_options
 def reload(hosts: list[Path], plugin: str, as_json: bool) -> None:
-    """Start a new generation of PLUGIN and move its calls over."""
+    """Replace a plugin's process by a new one without failing calls."""
     _done(_ask_one(_host_of(hosts, plugin), {"do": "reload", "plugin": plugin}), as_json)
 
 
 @click.command()
 @click.argument("plugin", required=False)
-@click.option("--all", "everything", is_flag=True, help="Stop the hosts themselves.")
+@click.option("--all", "everything", is_flag=True, help="Stop all running hosts and their plugins.")
 @_options
 def stop(hosts: list[Path], plugin: str | None, everything: bool, as_json: bool) -> None:
-    """Stop PLUGIN, or with --all every host with all its plugins."""
+    """Stop a plugin, or with --all every running host."""
     if everything == (plugin is not None):
         raise click.UsageError("name a plugin, or give --all")
     if plugin is not None:

@@ -15,14 +15,17 @@ from plughost.spec import PluginSpec
 
 @click.command()
 @targets.options
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("words", nargs=-1, metavar="[TARGET]")
 def inspect(
     target: targets.Target,
     as_json: bool,
     words: tuple[str, ...],
 ) -> None:
-    """Check a plugin's binding and show it. Environment values are not shown."""
+    """Check and show how a plugin is configured, without starting it.
+
+    Values of environment variables are not shown.
+    """
     spec, rest = target.take(words)
     if rest:
         raise click.UsageError(f"unexpected: {' '.join(rest)}")

@@ -13,8 +13,10 @@ import sys
 import time
 from pathlib import Path
 
+import click
 import pytest
 
+from plughost.cli import main
 from plughost.cli.main import COMMANDS
 from tests.support import PLUGINS, PYTHON, ROOT, all_gone, processes, until
 from tests.support.command_line import run_here
@@ -355,8 +357,8 @@ def test_only_what_is_needed_is_imported(script, there):
 
 
 def test_every_command_is_where_it_is_looked_for():
-    told = re.findall(r"^  (\w+) +\S", plughost("--help").stdout.partition("Commands:")[2], re.MULTILINE)
-    assert told == sorted(COMMANDS)
+    listed = plughost("--help").stdout.partition("Options:")[2].partition("\n\n")[2]
+    assert sorted(re.findall(r"^  (\w+) +\S", listed, re.MULTILINE)) == sorted(COMMANDS)
 
 
 def test_the_console_script_is_installed():
@@ -442,3 +444,43 @@ def test_a_failure_is_recorded_too_and_wrong_words_are_usage(tmp_path):
     (tmp_path / "t").write_text("no")
     ran = plughost("replay", str(tmp_path / "t"))
     assert (ran.returncode, "is no recorded traffic" in ran.stderr) == (2, True)
+
+
+def commands(group, *path):
+    """Every command below a click group, with the words that call it."""
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+
+
+EVERY_COMMAND = [*commands(main.plughost)]
+
+
+def test_the_help_is_in_sections_with_every_command_on_one_whole_line_of_80_columns():
+    help_text = plughost("--help", env={**os.environ, "COLUMNS": "80"}).stdout
+    assert "..." not in help_text.partition("Options:")[2]
+    for name in COMMANDS:
+        [line] = re.findall(rf"^  {name} +(.*\.)?$", help_text, re.M)
+        assert line, f"the summary of {name} does not fit"
+    for title in main.SECTIONS:
+        assert f"\n{title}:\n" in help_text
+    assert {name for names in main.SECTIONS.values() for name in names} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), EVERY_COMMAND, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+def test_options_mean_the_same_in_every_command_and_each_has_a_help_text(path, command):
+    for option in command.params:
+        if not isinstance(option, click.Option):
+            continue
+        assert option.help, f"{option.opts} has no help"
+        if "--json" in option.opts:
+            assert option.is_flag
+        assert ("-c" in option.opts) == ("--config" in option.opts)
+        assert "--output" not in option.opts
+    text = command.get_help(click.Context(command)).lower()
+    for words in ("if not said", "is no ", "are no ", "cannot be had", "told", "mend"):
+        assert words not in text

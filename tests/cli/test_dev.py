@@ -118,7 +118,7 @@ async def test_a_change_shows_in_the_next_answer_and_a_broken_plugin_is_told_and
         (folder / "plughost.toml").rename(folder / "gone.toml")
         while "is not a plugin folder" not in (await at.until("error"))["error"]["message"]:
             pass  # what the broken one's restart came to may be told only now
-        assert (await at.call("ping", "error"))["error"]["hint"].startswith("mend it")
+        assert (await at.call("ping", "error"))["error"]["hint"].startswith("fix the plugin")
         source(folder, '"three"')
         await at.until("error")
         (folder / "gone.toml").rename(folder / "plughost.toml")

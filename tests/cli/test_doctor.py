@@ -131,7 +131,7 @@ def test_a_class_that_cannot_be_had_is_told_and_is_no_failure_of_the_machine(tmp
         (
             SandboxTrial.without("strict", "no [bold]bwrap[/]", "install it"),
             0,
-            "cannot be had: no [bold]bwrap[/]",
+            "unavailable: no [bold]bwrap[/]",
         ),
         (SandboxTrial("strict", False, True, "a plugin got out: read"), 3, "does not hold: a plugin got out"),
     ],

@@ -56,7 +56,7 @@ def this_path() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def ourselves(this_path: None) -> Iterator[subprocess.Popen[bytes]]:
     """Begun first: it watches a quarantined plugin for a while, and meanwhile the others are tried."""
-    command = [*shlex.split(PLUGHOST), "conform", "--json", "-", "--host", f"{PLUGHOST} run --root {{root}}"]
+    command = [*shlex.split(PLUGHOST), "conform", "--json", "--host", f"{PLUGHOST} run --root {{root}}"]
     command += ["--cli", f"{PLUGHOST} x --root {{root}} {{namespace}} {{args}}"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
         yield running

@@ -41,7 +41,7 @@ def test_a_plugin_that_conforms():
 
 
 def test_a_plugin_that_does_not(tmp_path):
-    ran = conform(BROKEN, "--json", str(tmp_path / "r.json"), "--junit", str(tmp_path / "r.xml"), *SAMPLE)
+    ran = conform(BROKEN, "--out", str(tmp_path / "r.json"), "--junit", str(tmp_path / "r.xml"), *SAMPLE)
     assert (ran.returncode, ran.stderr) == (1, b"")
     reason = "the response to id 0 carries id None"
     shown = lines(ran)
@@ -57,7 +57,7 @@ def test_a_plugin_that_does_not(tmp_path):
 
 
 def test_the_report_alone_on_stdout():
-    ran = conform(BROKEN, "--axis", "ids", "--json", "-")
+    ran = conform(BROKEN, "--axis", "ids", "--json")
     (document,) = lines(ran)
     assert json.loads(document)["conforms"] is False
     assert ran.returncode == 1
@@ -92,11 +92,11 @@ def test_an_outside_contract_and_a_sample():
     [
         ([], "which plugin?"),
         ([GOOD, "more"], "unexpected: more"),
-        ([GOOD, "--axis", "colour"], "no such axis: colour; known: responses, "),
-        ([GOOD, "--sample", " "], "--sample takes a method and JSON"),
-        ([GOOD, "--sample", "echo {bad"], "--sample takes a method and JSON"),
+        ([GOOD, "--axis", "colour"], "unknown axis 'colour'; known: dispatch, "),
+        ([GOOD, "--sample", " "], "--sample takes a method and, optionally, JSON params"),
+        ([GOOD, "--sample", "echo {bad"], "the params of --sample are not JSON"),
         ([GOOD, "--timeout", "0"], "--timeout"),
-        ([GOOD, "--axis", "ids", "--json", "/no/such/folder/x"], "the report could not be written"),
+        ([GOOD, "--axis", "ids", "--out", "/no/such/folder/x"], "the report could not be written"),
         (["--contract", "nobody", "--", "x"], "nobody"),
     ],
 )
@@ -109,11 +109,11 @@ def test_wrong_usage_exits_2_and_says_why(words, why):
 
 def test_a_plugin_that_cannot_be_started_is_no_verdict():
     bare = ["--contract", "mcptest", "--", "/no/such/program"]
-    ran = conform("--json", "report.json", *bare)
+    ran = conform("--out", "report.json", *bare)
     assert (ran.stdout, ran.returncode) == (b"", 3)
     assert b"launch_failed" in ran.stderr
     assert b"/no/such/program" in ran.stderr
-    ran = conform("--json", "-", *bare)
+    ran = conform("--json", *bare)
     assert json.loads(ran.stdout)["error"]["code"] == "launch_failed"
     assert (ran.stderr, ran.returncode) == (b"", 3)
 

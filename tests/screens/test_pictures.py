@@ -151,12 +151,12 @@ def test_one_frame_is_drawn_without_a_terminal(family, tmp_path):
     [
         (["--svg", "x.svg", "--size", "0x5"], 2, "such as 80x24"),
         (["--svg", "x.svg", "--size", "10000x10000"], 2, "at most 500x200"),
-        (["--svg", "x.svg", "--fps", "nan"], 2, "nan is no number of that kind"),
-        (["--svg", "x.svg", "--wait", "nan"], 2, "nan is no number of that kind"),
+        (["--svg", "x.svg", "--fps", "nan"], 2, "nan is not a finite number"),
+        (["--svg", "x.svg", "--wait", "nan"], 2, "nan is not a finite number"),
         (["--svg", "x.svg", "--wait", "inf"], 2, "'--wait': inf is not in the range"),
         ([], 2, "--png FILE"),
-        (["--json"], 2, "goes with --png"),
-        (["other", "--svg", "x.svg"], 2, "no screen 'other'; there are: main"),
+        (["--json"], 2, "needs --png"),
+        (["other", "--svg", "x.svg"], 2, "no screen 'other'; known: main"),
         (["--svg", "no/such/folder/x.svg"], 2, "cannot write the picture"),
         (["--png", "x.png", "--font", __file__], 2, "is no font"),
     ],
@@ -230,7 +230,7 @@ def test_plugins_of_a_root_go_by_their_names(tmp_path):
     assert plughost("--root", str(tmp_path), "painter", "two", "--svg", str(file)).returncode == 0
     assert "has no screens" in plughost("--root", str(tmp_path), "mute", "--svg", str(file)).stderr
     nobody = plughost("--root", str(tmp_path), "nobody", "--svg", str(file))
-    assert (nobody.returncode, "there are: mute, painter" in nobody.stderr) == (2, True)
+    assert (nobody.returncode, "known: mute, painter" in nobody.stderr) == (2, True)
 
 
 LACKING = """

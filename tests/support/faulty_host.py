@@ -51,10 +51,10 @@ def capabilities() -> None:
 def render(side: int = 0) -> None:
     add = plughost.cli.commands.run._add
 
-    async def drawn(host: Any, spec: Any, *rest: Any, **how: Any) -> None:
-        await add(host, spec, *rest, **how)
+    async def drawn(managed: Any, spec: Any, *rest: Any, **how: Any) -> None:
+        await add(managed, spec, *rest, **how)
         if spec.name == "render":
-            await Ainb(host.plugins[spec.name]).render(side, side, deadline=60)
+            await Ainb(managed.host.plugins[spec.name]).render(side, side, deadline=60)
 
     plughost.cli.commands.run._add = drawn
 

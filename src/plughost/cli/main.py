@@ -6,7 +6,6 @@ from __future__ import annotations
 import signal
 import sys
 from importlib import import_module
-from itertools import pairwise
 
 import click
 
@@ -49,8 +48,8 @@ COMMANDS = {
 
 SECTIONS = {
     "Write plugins": ("new", "dev", "conform", "replay"),
-    "Run and call plugins": ("call", "run", "screen", "x", "inspect", "explain"),
-    "Operate running hosts": ("ps", "logs", "reload", "stop", "data"),
+    "Run and call plugins": ("call", "run", "screen", "x", "methods", "inspect", "explain"),
+    "Operate running hosts": ("ps", "logs", "start", "restart", "reload", "stop", "data"),
     "Packages": ("pack", "keygen", "sign", "verify", "push", "pull", "install", "packages"),
     "Invoke exports of packages": ("invoke", "invocations"),
     "This machine": ("doctor",),
@@ -91,10 +90,10 @@ class Commands(Group):
 )
 @click.version_option(package_name="plughost")
 def plughost() -> None:
-    """One host for every out-of-process plugin.
+    """Run plugins as separate processes, call them, confine them and watch over them.
 
-    A TARGET is a plugin folder, a name from plughost.toml (-c FILE), or a bare command after `--`
-    together with --contract.
+    A TARGET is a plugin folder, the name of a plugin in plughost.toml, or a command after `--` together
+    with --contract. `plughost COMMAND --help` describes a command.
     """
 
 
@@ -139,6 +138,4 @@ def main(argv: list[str] | None = None) -> None:
 
 def _wants_json(words: list[str]) -> bool:
     """Whether failures are reported as JSON on stdout too."""
-    if words[:1] == ["conform"]:  # there it names a file
-        return ("--json", "-") in pairwise(words) or "--json=-" in words
     return "--json" in words and words[:1] != ["x"]  # the words after a namespace belong to the plugin

@@ -31,10 +31,18 @@ from plughost.wire.messages import ABSENT
 @targets.options
 @running.hosts_or_new
 @record_options
-@click.option("--timeout", type=SECONDS, help="Seconds to wait for the answer.")
-@click.option("--context", "context", multiple=True, metavar="K=V", help="Where the call comes from.")
-@click.option("--progress", is_flag=True, help="Print the events of the call to stderr, as JSON.")
-@click.option("--json", "as_json", is_flag=True, help="Failures as JSON too.")
+@click.option(
+    "--timeout", type=SECONDS, metavar="SECONDS", help="Time to wait for the result. Default: the contract's."
+)
+@click.option(
+    "--context",
+    "context",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Context of the call, for contracts that have one.",
+)
+@click.option("--progress", is_flag=True, help="Print events of the call to stderr, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print failures as JSON too.")
 @click.argument("words", nargs=-1, metavar="[TARGET] METHOD [PARAMS]")
 def call(
     target: targets.Target,
@@ -46,7 +54,9 @@ def call(
     as_json: bool,
     words: tuple[str, ...],
 ) -> None:
-    """Call METHOD of a plugin with PARAMS (JSON, or - to read them from stdin).
+    """Call a method of a plugin and print its result.
+
+    PARAMS is JSON, or - to read it from stdin.
 
     A plugin that `plughost run` keeps running is called there, by its name. Otherwise a process is started
     for the call, and always for a folder, a bare command, -c, --record or options that adjust the plugin.
@@ -64,7 +74,7 @@ def call(
     if not 1 <= len(rest) <= 2:
         raise click.UsageError("expected METHOD and at most one word of JSON as PARAMS: quote it")
     params = _params(rest[1]) if len(rest) == 2 else ABSENT
-    origin = dict(targets.pair("--context", "K=V", word) for word in context)
+    origin = dict(targets.pair("--context", "NAME=VALUE", word) for word in context)
     on_event = _print_event if progress else None
     if host is not None and name is not None:
         result = interrupt.run(_call_running(host.path, name, rest[0], params, timeout, origin, on_event))

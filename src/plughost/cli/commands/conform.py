@@ -24,27 +24,54 @@ MARKS = {"passed": "ok  ", "warned": "warn", "failed": "FAIL", "skipped": "skip"
 
 @click.command()
 @targets.options
-@click.option("--axis", "only", multiple=True, metavar="NAME", help="Only this axis; may be repeated.")
-@click.option("--list", "listing", is_flag=True, help="The axes of the plugin's contract, and what they ask.")
-@click.option("--sample", metavar="'METHOD [JSON]'", help="A call that the plugin answers with a result.")
+@click.option("--axis", "only", multiple=True, metavar="NAME", help="Run only this axis; can be repeated.")
+@click.option(
+    "--list", "listing", is_flag=True, help="List the axes of the plugin's contract and what they check."
+)
+@click.option(
+    "--sample",
+    metavar="'METHOD [JSON]'",
+    help="A call that the plugin answers with a result, for axes that need one.",
+)
 @click.option(
     "--timeout",
     "timeout",
     type=SECONDS,
     default=DEFAULT_TIMEOUT,
     show_default=True,
-    help="Seconds for whatever the plugin owes.",
+    metavar="SECONDS",
+    help="Time for each answer.",
 )
 @click.option(
     "--lenient",
     is_flag=True,
-    help="Warn, and do not fail, where existing plugins of the contract all do less than its text asks for.",
+    help="Warn instead of failing where no existing plugin follows the contract's text.",
 )
-@click.option("--json", "json_file", metavar="FILE", help="The report as JSON; - is stdout.")
-@click.option("--junit", "junit_file", type=click.Path(path_type=Path), help="The report as JUnit XML.")
-@click.option("--host", metavar="COMMAND", help="Another ainb host: {root} is its folder of plugins.")
-@click.option("--cli", metavar="COMMAND", help="With --host: how it runs {namespace} {args} of {root}.")
-@click.option("--wait", type=SECONDS, metavar="SECONDS", help="With --host: the time for all canaries. [60]")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@click.option("--out", "json_file", metavar="FILE", help="Write the report as JSON to this file.")
+@click.option(
+    "--junit",
+    "junit_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write the report as JUnit XML.",
+)
+@click.option(
+    "--host",
+    metavar="COMMAND",
+    help="Check another ainb host: its command line, with {root} for the folder of plugins.",
+)
+@click.option(
+    "--cli",
+    metavar="COMMAND",
+    help="With --host: how it runs a plugin's command line, with {root}, {namespace} and {args}.",
+)
+@click.option(
+    "--wait",
+    type=SECONDS,
+    metavar="SECONDS",
+    help="With --host: time for all of its test plugins. Default: 60.",
+)
 @click.argument("words", nargs=-1, metavar="[TARGET]")
 def conform(
     target: targets.Target,
@@ -56,28 +83,31 @@ def conform(
     sample: str | None,
     timeout: float,
     lenient: bool,
+    as_json: bool,
     json_file: str | None,
     junit_file: Path | None,
     words: tuple[str, ...],
 ) -> None:
-    """Find out whether a plugin, or another host, keeps its contract. Exit 1 when it does not.
+    """Check whether a plugin keeps its contract.
+
+    Exits with 1 if it does not. With --host, another ainb host is checked instead.
 
     \b
     plughost conform plugins/echo-mcptest --sample 'echo {"text": "hi"}'
     plughost conform . --axis shutdown --junit report.xml
     plughost conform --host 'my-host --plugins {root}'
     """
-    quiet = json_file == "-"
-    on_verdict = (lambda _: None) if quiet else _print_verdict
+    on_verdict = (lambda _: None) if as_json else _print_verdict
     if host is not None:
         if words or target.bare:
-            raise click.UsageError("--host tries a host with plugins of our own: name no plugin")
+            raise click.UsageError("--host checks a host with test plugins: give no TARGET")
         from plughost.conformance.ainb.host_under_test import HostTrial
 
-        _conclude(interrupt.run(HostTrial(host, cli, wait).run(only, on_verdict)), json_file, junit_file)
+        report = interrupt.run(HostTrial(host, cli, wait).run(only, on_verdict))
+        _conclude(report, as_json, json_file, junit_file)
         return
     if cli is not None or wait is not None:
-        raise click.UsageError("--cli and --wait go with --host")
+        raise click.UsageError("--cli and --wait need --host")
     spec, rest = target.take(words)
     if rest:
         raise click.UsageError(f"unexpected: {' '.join(rest)}")
@@ -90,12 +120,14 @@ def conform(
             spec, only=only, sample=_sample(sample), timeout=timeout, lenient=lenient, on_verdict=on_verdict
         )
     )
-    _conclude(report, json_file, junit_file)
+    _conclude(report, as_json, json_file, junit_file)
 
 
-def _conclude(report: ConformanceReport, json_file: str | None, junit_file: Path | None) -> None:
-    _save(report, json_file, junit_file)
-    if json_file != "-":
+def _conclude(
+    report: ConformanceReport, as_json: bool, json_file: str | None, junit_file: Path | None
+) -> None:
+    _save(report, as_json, json_file, junit_file)
+    if not as_json:
         output.print_line(_summary(report))
     if not report.conforms:
         sys.exit(1)
@@ -106,11 +138,11 @@ def _sample(text: str | None) -> Sample | None:
         return None
     method, _, params = text.strip().partition(" ")
     if not method:
-        raise click.UsageError("--sample takes a method and JSON")
+        raise click.UsageError("--sample takes a method and, optionally, JSON params")
     try:
         return Sample(method, msgspec.json.decode(params) if params.strip() else msgspec.UNSET)
     except ValueError as error:
-        raise click.UsageError(f"--sample takes a method and JSON: {error}") from error
+        raise click.UsageError(f"the params of --sample are not JSON: {error}") from error
 
 
 def _print_verdict(verdict: AxisVerdict) -> None:
@@ -125,12 +157,12 @@ def _summary(report: ConformanceReport) -> str:
     return f"{report.plugin} ({report.contract}): {', '.join(counted)}"
 
 
-def _save(report: ConformanceReport, json_file: str | None, junit_file: Path | None) -> None:
+def _save(report: ConformanceReport, as_json: bool, json_file: str | None, junit_file: Path | None) -> None:
     document = {"conforms": report.conforms, **msgspec.to_builtins(report)}
     try:
-        if json_file == "-":
+        if as_json:
             output.answer(document)
-        elif json_file is not None:
+        if json_file is not None:
             Path(json_file).write_bytes(msgspec.json.format(msgspec.json.encode(document)) + b"\n")
         if junit_file is not None:
             junit_file.write_bytes(junit(report))

@@ -13,7 +13,7 @@ from plughost.cli.options import running
 from plughost.cli.ui import output
 from plughost.control import ControlClient
 
-_json = click.option("--json", "as_json", is_flag=True, help="The outcome as one JSON document.")
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.command()
@@ -21,7 +21,10 @@ _json = click.option("--json", "as_json", is_flag=True, help="The outcome as one
 @_json
 @running.hosts
 def start(choice: running.HostChoice, plugin: str, as_json: bool) -> None:
-    """Start PLUGIN in its running host, also after a stop or a failure, and wait until it is ready."""
+    """Start a plugin of a running host and wait until it is ready.
+
+    It may have been stopped before, or have failed.
+    """
     path = choice.the_host_of(plugin).path
     _do(path, lambda client: client.start(plugin), {"done": "start", "plugin": plugin}, as_json)
 
@@ -31,7 +34,10 @@ def start(choice: running.HostChoice, plugin: str, as_json: bool) -> None:
 @_json
 @running.hosts
 def restart(choice: running.HostChoice, plugin: str, as_json: bool) -> None:
-    """Stop PLUGIN and start it again. Its open calls fail; calls that come meanwhile wait."""
+    """Stop a plugin and start it again.
+
+    Its open calls fail; calls that come meanwhile wait.
+    """
     path = choice.the_host_of(plugin).path
     _do(path, lambda client: client.restart(plugin), {"done": "restart", "plugin": plugin}, as_json)
 
@@ -41,9 +47,9 @@ def restart(choice: running.HostChoice, plugin: str, as_json: bool) -> None:
 @_json
 @running.hosts
 def reload(choice: running.HostChoice, plugin: str | None, as_json: bool) -> None:
-    """Start a new generation of PLUGIN and move its calls over.
+    """Replace a plugin's process by a new one without failing calls.
 
-    Without PLUGIN: read plughost.toml again, and add, change and remove only what has changed in it.
+    Without PLUGIN, plughost.toml is read again, and only what has changed in it is carried out.
     """
     if plugin is not None:
         path = choice.the_host_of(plugin).path
@@ -64,11 +70,11 @@ def reload(choice: running.HostChoice, plugin: str | None, as_json: bool) -> Non
 
 @click.command()
 @click.argument("plugin", required=False)
-@click.option("--all", "everything", is_flag=True, help="Stop the hosts themselves.")
+@click.option("--all", "everything", is_flag=True, help="Stop all running hosts and their plugins.")
 @_json
 @running.hosts
 def stop(choice: running.HostChoice, plugin: str | None, everything: bool, as_json: bool) -> None:
-    """Stop PLUGIN, or with --all every host with all its plugins."""
+    """Stop a plugin, or with --all every running host."""
     if everything == (plugin is not None):
         raise click.UsageError("name a plugin, or give --all")
     if plugin is not None:

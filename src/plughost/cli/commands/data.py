@@ -18,15 +18,15 @@ from plughost.spec import PluginSpec
 
 @click.group(cls=Group)
 def data() -> None:
-    """Data that plugins keep, and the plugin folders that own it."""
+    """Show or hand over the data that plugins keep."""
 
 
 @data.command()
 @targets.options
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("words", nargs=-1, metavar="TARGET")
 def show(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> None:
-    """Show where a plugin's data is kept and which plugin folder owns it."""
+    """Show where a plugin's data is kept and which folder owns it."""
     spec = _take_spec(target, words)
     kept = [{"path": path, "owner": data_owner.owner_of(path)} for path in _paths(spec)]
     if as_json:
@@ -38,10 +38,10 @@ def show(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> None:
 
 @data.command()
 @targets.options
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("words", nargs=-1, metavar="TARGET")
 def adopt(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> None:
-    """Make the plugin in a folder the owner of the data kept under its name.
+    """Give the data kept under a plugin's name to its present folder.
 
     Use it when you have moved a plugin's folder. The plugin that had the data before loses it.
 

@@ -40,10 +40,15 @@ SETTLE = 0.05
 
 @click.command()
 @targets.adjusting
-@click.option("--build", metavar="CMD", help="Run this in DIR before every start.")
-@click.option("--ignore", multiple=True, metavar="GLOB", help="Files and folders that are no source.")
-@click.option("--until-eof", is_flag=True, help="End with stdin, once its calls are answered.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document per line.")
+@click.option("--build", metavar="CMD", help="Command to run in DIR before every start.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    metavar="GLOB",
+    help="Files and folders to ignore, such as the plugin's own data; can be repeated.",
+)
+@click.option("--until-eof", is_flag=True, help="Exit at the end of stdin, once its calls are answered.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, one document per line.")
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def dev(
     target: targets.Target,
@@ -53,9 +58,10 @@ def dev(
     until_eof: bool,
     as_json: bool,
 ) -> None:
-    """Run the plugin in DIR, start it anew whenever a file changes, and show its frames, errors and timings.
+    """Run a plugin and restart it whenever a file changes.
 
-    Lines on stdin are calls: METHOD and, if any, its params as JSON.
+    Shows all messages with their size and time, stderr, states and errors. A line on stdin is a call:
+    METHOD, optionally followed by its params as JSON.
 
     \b
     plughost dev plugins/echo-mcptest
@@ -98,7 +104,7 @@ async def _dev(
     if not running.cancelled():
         running.result()
     if not await asyncio.to_thread(out.finish):
-        raise OSError(out.problem or "nobody reads what is told")
+        raise OSError(out.problem or "the output was closed")
 
 
 async def _print_events(events: Subscription, screen: DevOutput) -> None:
@@ -233,9 +239,11 @@ class DevSession:
             params = msgspec.json.decode(text) if text.strip() else ABSENT
         except (ValueError, RecursionError) as error:
             raise InvalidSpec(
-                f"the params are no JSON: {error}", hint='type METHOD {"name": "value"}'
+                f"the params are not JSON: {error}", hint='type METHOD {"name": "value"}'
             ) from error
         for plugin in self._host.plugins.values():
             answer: msgspec.Raw = await plugin.call(method, params, type=msgspec.Raw)
             return answer
-        raise InvalidSpec("there is no plugin to call", hint="mend it: it is started at the next change")
+        raise InvalidSpec(
+            "there is no plugin to call", hint="fix the plugin: it is started at the next change of a file"
+        )

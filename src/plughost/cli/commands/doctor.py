@@ -30,12 +30,12 @@ class DoctorFinding(msgspec.Struct):
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(as_json: bool) -> None:
-    """Find out what works here, sandboxes too: each is tried with escapes that must fail.
+    """Check what works on this machine.
 
-    Exit 3 when plugins cannot be run safely, or when one got out of its sandbox; a class that cannot be had
-    here is told, and refused when it is asked for.
+    Each sandbox class is tried with escapes that must fail. Exits with 3 if plugins cannot be run safely or
+    an escape succeeds. A class that is unavailable is listed with the reason, and refused when requested.
     """
     here = features.kernel_features()
     findings = interrupt.run(_examine())
@@ -124,7 +124,7 @@ def _show(
             (ok if each.there else missing, each.name, _detail_lines(each.detail, each.remedy))
             for each in matrix
         ),
-        title="what can hold a plugin",
+        title="mechanisms that confine a plugin",
     )
     marks = [ok if each.works else no if each.escaped else missing for each in trials]
     output.table(
@@ -132,7 +132,7 @@ def _show(
             (mark, each.sandbox, _detail_lines(_outcome(each), each.remedy))
             for mark, each in zip(marks, trials, strict=True)
         ],
-        title="sandboxes, tried with escapes that must fail",
+        title="sandbox classes, tried with escapes that must fail",
     )
 
 
@@ -146,4 +146,4 @@ def _outcome(tried: SandboxTrial) -> str:
         held = ", ".join(name for name, came in tried.attempts.items() if came.startswith("refused"))
         by = ", ".join(tried.confined_by)
         return f"works: {held} refused; {by}" + (f"; {tried.detail}" if tried.detail else "")
-    return f"does not hold: {tried.detail}" if tried.escaped else f"cannot be had: {tried.detail}"
+    return f"does not hold: {tried.detail}" if tried.escaped else f"unavailable: {tried.detail}"

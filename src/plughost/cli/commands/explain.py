@@ -21,13 +21,15 @@ from plughost.spec import PluginSpec
 
 @click.command()
 @targets.options
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("words", nargs=-1, metavar="[TARGET]")
 def explain(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> None:
-    """Tell what a plugin asks for, what it is granted and by which rule, what holds it to that, what it
-    finds in its sandbox, and the words that would grant the rest. Nothing is started.
+    """Show a plugin's permissions and what enforces them.
 
-    Exit 3 when it cannot be confined here as it should be: then all is told as it would be.
+    Lists what the plugin asks for, what it is granted and by whom, what enforces that, what it sees in its
+    sandbox, and how to grant the rest. Nothing is started.
+
+    Exits with 3 if the sandbox is unavailable on this machine; the permissions are shown all the same.
     """
     spec, rest = target.take(words)
     if rest:

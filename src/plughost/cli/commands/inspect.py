@@ -16,7 +16,7 @@ from plughost.spec import PluginSpec
 @click.command()
 @targets.options
 @running.hosts_or_new
-@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("words", nargs=-1, metavar="[TARGET]")
 def inspect(
     target: targets.Target,
@@ -24,9 +24,10 @@ def inspect(
     as_json: bool,
     words: tuple[str, ...],
 ) -> None:
-    """Check how a plugin is configured and show it, without starting it. Environment values are not shown.
+    """Check and show how a plugin is configured, without starting it.
 
-    A plugin that `plughost run` keeps running is shown as it runs, with what is measured of it.
+    A plugin that `plughost run` keeps running is shown as it runs, with what is measured of it. Values of
+    environment variables are not shown.
     """
     name = target.running_name(words)
     host = running.find_named(choice, name)

@@ -21,17 +21,27 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def invocations() -> None:
-    """Records of invocations."""
+    """List, show and remove records of invocations."""
 
 
 @invocations.command("ls")
 @state_option
-@click.option("--limit", type=click.IntRange(1, 100_000), default=20, show_default=True)
-@click.option("--status", type=click.Choice(["succeeded", "failed", "cancelled", "retryable_failure"]))
-@click.option("--export", "export_id", metavar="ID", help="Of this export only.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 100_000),
+    default=20,
+    show_default=True,
+    help="Maximum number of records.",
+)
+@click.option(
+    "--status",
+    type=click.Choice(["succeeded", "failed", "cancelled", "retryable_failure"]),
+    help="Only with this status.",
+)
+@click.option("--export", "export_id", metavar="ID", help="Only of this export.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(state: Path | None, limit: int, status: str | None, export_id: str | None, as_json: bool) -> None:
-    """The newest first."""
+    """List invocations, the newest first."""
     with _open_database(state) as book:
         rows = book.latest(limit, status=status, export=export_id)
     if as_json:
@@ -47,10 +57,10 @@ def list_(state: Path | None, limit: int, status: str | None, export_id: str | N
 
 @invocations.command()
 @state_option
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("invocation_id")
 def show(state: Path | None, invocation_id: str, as_json: bool) -> None:
-    """Everything that is known of one: its grants, what held it, its events."""
+    """Show one invocation: its grants, its sandbox, its events, its end."""
     with _open_database(state) as book:
         row = book.get(invocation_id)
     if row is None:
@@ -83,21 +93,27 @@ def _bytes(ctx: click.Context, param: click.Parameter, text: str | None) -> int 
 @invocations.command()
 @state_option
 @click.option(
-    "--older-than", callback=_seconds, metavar="AGE", help="Remove what began longer ago, such as 30d or 12h."
+    "--older-than",
+    callback=_seconds,
+    metavar="AGE",
+    help="Remove invocations older than this, such as 30d or 12h.",
 )
 @click.option(
     "--keep-bytes",
     callback=_bytes,
     metavar="SIZE",
-    help="Remove the oldest until the records take up no more.",
+    help="Remove the oldest until the records fit into this size, such as 1G.",
 )
-@click.option("--dry-run", is_flag=True, help="Only tell what would be removed.")
-@click.option("--json", "as_json", is_flag=True)
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def prune(
     state: Path | None, older_than: float | None, keep_bytes: int | None, dry_run: bool, as_json: bool
 ) -> None:
-    """Remove old records. Running invocations are kept. Default: older than 30d, and past 1G.
+    """Remove old records.
 
+    Running invocations are kept. Default: --older-than 30d --keep-bytes 1G.
+
+    \b
     plughost invocations prune --older-than 7d --dry-run
     """
     from plughost.vai.records.retention import Pruned, Retention

@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from plughost import interrupt
+from plughost._util.nearest import did_you_mean
 from plughost.cli.commands import invoke_local
 from plughost.cli.commands.packages import store_option
 from plughost.cli.commands.packing import trust_option
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 state_option = click.option(
     "--state", type=click.Path(path_type=Path), metavar="DIR",
-    help="Where records are kept; in /var/lib or XDG_STATE_HOME, if not said.",
+    help="Folder of records. Default: in /var/lib for root, else in $XDG_STATE_HOME.",
 )  # fmt: skip
 
 
@@ -39,25 +40,40 @@ state_option = click.option(
 @store_option
 @trust_option
 @state_option
-@click.option("--config", metavar="JSON", help="The export's configuration; @FILE reads it from a file.")
 @click.option(
-    "--secret", "secrets", multiple=True, metavar="SLOT=secret://OWNER/NAME", help="Fills a secret slot."
+    "--export-config", "config", metavar="JSON", help="Configuration of the export; @FILE reads a file."
+)
+@click.option(
+    "--secret",
+    "secrets",
+    multiple=True,
+    metavar="SLOT=secret://OWNER/NAME",
+    help="Fill a secret slot; can be repeated.",
 )
 @click.option(
     "--secrets", "vault", type=click.Path(path_type=Path), metavar="DIR",
-    help="Where secrets are: DIR/OWNER/NAME, mode 600.",
+    help="Folder of secrets: DIR/OWNER/NAME, each file with mode 600.",
 )  # fmt: skip
 @click.option(
-    "--egress", multiple=True, metavar="HOST", help="A host it may reach, if it asks for a network."
+    "--egress",
+    multiple=True,
+    metavar="HOST",
+    help="Allow this host, if the export asks for a network; can be repeated.",
 )
-@click.option("--org", default=invoke_local.LOCAL, show_default=True, help="On whose behalf.")
-@click.option("--project", default=invoke_local.LOCAL, show_default=True)
-@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Its deadline.")
+@click.option("--org", default=invoke_local.LOCAL, show_default=True, help="Organisation to run it for.")
+@click.option("--project", default=invoke_local.LOCAL, show_default=True, help="Project to run it for.")
+@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Deadline. Default: that of the export.")
 @click.option(
-    "--sandbox", type=click.Choice(["strict", "landlock", "none"]), default="strict", show_default=True
+    "--sandbox",
+    type=click.Choice(["strict", "landlock", "none"]),
+    default="strict",
+    show_default=True,
+    help="Sandbox class.",
 )
-@click.option("--stream", is_flag=True, help="Each event as a line of JSON, then the outcome as the last.")
-@click.option("--json", "as_json", is_flag=True, help="The whole outcome, failures too.")
+@click.option(
+    "--stream", is_flag=True, help="Print each event as a line of JSON, and the outcome as the last line."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the whole outcome as JSON, failures too.")
 @click.argument("package", metavar="PACKAGE[@VERSION]|./FOLDER")
 @click.argument("export")
 @click.argument("given", metavar="[JSON]", default="{}")
@@ -79,10 +95,10 @@ def invoke(
     stream: bool,
     as_json: bool,
 ) -> None:
-    """Run an EXPORT of an installed package, or of a package's folder, and print its result.
+    """Run one export of a package, confined and recorded.
 
-    JSON is a tool's input, a hook's event, a compactor's blocks and target, or a harness's trigger;
-    - reads it from stdin.
+    PACKAGE is installed, or a folder that starts with ./. JSON is the input of a tool, the event of a hook,
+    the blocks and target of a compactor or the trigger of a harness; - reads it from stdin.
 
     \b
     plughost invoke acme/devkit jira_search '{"query": "billing"}' --egress acme.atlassian.net
@@ -94,8 +110,8 @@ def invoke(
     found = source.find(name, version)
     manifest_export = found.manifest.export(export)
     if manifest_export is None:
-        has = ", ".join(each.id for each in found.manifest.exports)
-        raise click.UsageError(f"{name} has no export {export!r}; it has: {has}")
+        has = did_you_mean(export, [each.id for each in found.manifest.exports])
+        raise click.UsageError(f"{name} has no export {export!r}{has}")
     if egress and manifest_export.permissions.network == "none":
         raise click.UsageError(f"{export} asks for no network, so no host can be allowed")
     untrusted_inline = manifest_export.execution_class == "inline" and not found.trusted_inline
@@ -105,7 +121,7 @@ def invoke(
         package_version=version,
         export_id=export,
         scope=Scope(org, project),
-        config=_object("--config", config or "{}"),
+        config=_object("--export-config", config or "{}"),
         secrets=dict(pair("--secret", "SLOT=secret://OWNER/NAME", word) for word in secrets),
         policy=BindingPolicy(
             network="egress" if egress else "none",
@@ -113,7 +129,7 @@ def invoke(
             execution_class="worker" if untrusted_inline else None,
         ),
     )
-    work = invoke_local.parse_request(manifest_export, _value("JSON", given))
+    work = invoke_local.parse_request(manifest_export, _value("the input", given))
     _dump_no_core()
     try:
         outcome = interrupt.run(
@@ -288,7 +304,7 @@ def _object(name: str, text: str) -> dict[str, Any]:
             raise click.UsageError(f"{name}: cannot read {text[1:]}: {error.strerror}") from error
     value = _value(name, text)
     if not isinstance(value, dict):
-        raise click.UsageError(f"{name} is no JSON object")
+        raise click.UsageError(f"{name} is not a JSON object")
     return value
 
 
@@ -296,4 +312,4 @@ def _value(name: str, text: str) -> Any:
     try:
         return msgspec.json.decode(sys.stdin.buffer.read() if text == "-" else text.encode())
     except (ValueError, RecursionError) as error:
-        raise click.UsageError(f"{name} is no JSON: {error}") from error
+        raise click.UsageError(f"{name} is not JSON: {error}") from error

@@ -44,7 +44,10 @@ def _since(context: click.Context, option: click.Parameter, text: str | None) ->
 def logs(
     choice: running.HostChoice, plugin: str | None, follow: bool, since: float | None, as_json: bool
 ) -> None:
-    """Log lines and stderr of plugins, their crashes, and what their sandboxes refused."""
+    """Show what plugins logged and wrote to stderr.
+
+    Crashes, and what their sandboxes refused, are among the lines. Without PLUGIN, those of all plugins.
+    """
     paths = choice.sockets() if plugin is None else [choice.the_host_of(plugin).path]
     if follow and len(paths) > 1:
         raise click.UsageError("several hosts are running: choose one with --host PID, or name the plugin")

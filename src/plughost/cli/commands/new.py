@@ -13,16 +13,22 @@ from plughost.scaffold import writer
 @click.command()
 @click.option(
     "--lang", "language", default="python", show_default=True, metavar="LANGUAGE",
-    help="What to write it in: python, node, go or rust.",
+    help="Language: python, node, go or rust.",
 )  # fmt: skip
 @click.option(
-    "--dir", "parent", type=click.Path(path_type=Path), default=Path(), help="Where; here, if not said."
+    "--dir",
+    "parent",
+    type=click.Path(path_type=Path),
+    default=Path(),
+    help="Folder in which to create it. Default: this one.",
 )
-@click.option("--json", "as_json", is_flag=True, help="What was written, as JSON; failures, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, failures too.")
 @click.argument("contract")
 @click.argument("name")
 def new(contract: str, name: str, language: str, parent: Path, as_json: bool) -> None:
-    """Write a plugin with tests and a README into a new folder NAME.
+    """Create a plugin with tests and a README in a new folder.
+
+    CONTRACT is mcptest, rune, ainb, kaged, vai or one that you have installed.
 
     \b
     plughost new mcptest greeter

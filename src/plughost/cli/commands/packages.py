@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 store_option = click.option(
     "--store", "root", type=click.Path(path_type=Path), metavar="DIR",
-    help="Where packages are kept; in /var/lib or XDG_DATA_HOME, if not said.",
+    help="Folder of installed packages. Default: in /var/lib for root, else in $XDG_DATA_HOME.",
 )  # fmt: skip
 CARD = ("package_id", "version", "publisher", "posture", "why", "key_id", "source", "digest", "path")
 MARKS = {"added": "+", "removed": "-", "changed": "~", "mode": "x"}
@@ -31,11 +31,19 @@ MARKS = {"added": "+", "removed": "-", "changed": "~", "mode": "x"}
 @click.command()
 @store_option
 @trust_option
-@click.option("--development", is_flag=True, help="Keep what nobody trusted has signed.")
-@click.option("--locked", is_flag=True, help="Only what the lock file pins.")
-@click.option("--save", is_flag=True, help="Pin it in the lock file.")
 @click.option(
-    "--lock-file", type=click.Path(path_type=Path), default=Path("plughost-packages.lock"), show_default=True
+    "--development",
+    is_flag=True,
+    help="Also install packages without a trusted signature. They are listed, but not run.",
+)
+@click.option("--locked", is_flag=True, help="Install only what the lock file pins.")
+@click.option("--save", is_flag=True, help="Pin this release and its key in the lock file.")
+@click.option(
+    "--lock-file",
+    type=click.Path(path_type=Path),
+    default=Path("plughost-packages.lock"),
+    show_default=True,
+    help="The lock file.",
 )
 @plain_http_option
 @as_json_option
@@ -51,7 +59,7 @@ def install(
     plain_http: bool,
     as_json: bool,
 ) -> None:
-    """Install a package, if somebody who is trusted has signed it.
+    """Install a package that has a trusted signature.
 
     \b
     plughost install my-plugin-1.0.0.vai.tar
@@ -62,7 +70,9 @@ def install(
     from plughost.vai.packages.trust import publishers
 
     if locked and save:
-        raise click.UsageError("--locked takes what is pinned, --save pins something else: choose one")
+        raise click.UsageError(
+            "give either --locked (install what is pinned) or --save (pin what is installed)"
+        )
     who = publishers.read(trust_file)
     if development:
         who = msgspec.structs.replace(who, mode="development")
@@ -91,7 +101,7 @@ def install(
 
 @click.group(cls=Group)
 def packages() -> None:
-    """What is installed: list, show, compare, remove."""
+    """List, show, compare and remove installed packages."""
 
 
 @packages.command()
@@ -99,7 +109,10 @@ def packages() -> None:
 @trust_option
 @as_json_option
 def ls(root: Path | None, trust_file: Path | None, as_json: bool) -> None:
-    """List the installed packages, and what their signatures are worth today. Exit 1 if one is damaged."""
+    """List installed packages and the state of their signatures.
+
+    Exits with 1 if one is damaged.
+    """
     store = _store(root)
     rows = [_row(store, installed, trust_file) for installed in store.installed()]
     damaged = [row for row in rows if not row["intact"]]
@@ -122,7 +135,10 @@ def ls(root: Path | None, trust_file: Path | None, as_json: bool) -> None:
 @as_json_option
 @click.argument("package", metavar="PACKAGE[@VERSION]")
 def show(package: str, root: Path | None, trust_file: Path | None, as_json: bool) -> None:
-    """Show an installed package and check that it is as it was installed. Exit 1 if it is not."""
+    """Show an installed package and check that it is unchanged.
+
+    Exits with 1 if it is not.
+    """
     store = _store(root)
     installed = _find(store, package)
     row = {**_row(store, installed, trust_file), "path": str(installed.package)}
@@ -149,11 +165,18 @@ def show(package: str, root: Path | None, trust_file: Path | None, as_json: bool
 
 @packages.command()
 @store_option
-@click.option("--forget", is_flag=True, help="Also that the version is taken: it may then get other bytes.")
+@click.option(
+    "--forget",
+    is_flag=True,
+    help="Also forget the version number, so that it can be installed again with different contents.",
+)
 @as_json_option
 @click.argument("names", nargs=-1, required=True, metavar="PACKAGE[@VERSION]...")
 def rm(names: tuple[str, ...], root: Path | None, forget: bool, as_json: bool) -> None:
-    """Remove installed packages. Their versions stay taken by the bytes that they were."""
+    """Remove installed packages.
+
+    A version that was removed can be installed again only with the same contents, unless you --forget it.
+    """
     store = _store(root)
     found = [_find(store, name) for name in names]
     for installed in found:
@@ -168,7 +191,10 @@ def rm(names: tuple[str, ...], root: Path | None, forget: bool, as_json: bool) -
 @click.argument("before", metavar="PACKAGE@VERSION")
 @click.argument("after", metavar="PACKAGE@VERSION")
 def diff(before: str, after: str, root: Path | None, as_json: bool) -> None:
-    """Show what changed between two installed versions: files, permissions, manifest, schemas."""
+    """Compare two installed versions.
+
+    Shows changed files, permissions, manifest fields and schemas.
+    """
     from plughost.vai.packages.diff import diff
 
     store = _store(root)

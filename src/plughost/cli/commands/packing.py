@@ -21,12 +21,12 @@ POSTURES = {
 }
 
 plain_http_option = click.option(
-    "--plain-http", is_flag=True, help="Without TLS, also where the registry is not on this machine."
+    "--plain-http", is_flag=True, help="Use HTTP without TLS, even if the registry is on another machine."
 )
-as_json_option = click.option("--json", "as_json", is_flag=True, help="The answer as JSON; failures, too.")
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, failures too.")
 trust_option = click.option(
     "--trust", "trust_file", type=click.Path(path_type=Path), metavar="FILE",
-    help="Whose keys count; trust.toml in /etc/plughost or XDG_CONFIG_HOME, if not said.",
+    help="File of trusted keys. Default: trust.toml in /etc/plughost for root, else in $XDG_CONFIG_HOME.",
 )  # fmt: skip
 
 
@@ -35,12 +35,15 @@ trust_option = click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path(),
-    help="A folder, or a file *.vai.tar; here, if not said.",
+    metavar="PATH",
+    help="Folder or *.vai.tar file to write. Default: this folder.",
 )
 @as_json_option
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def pack(folder: Path, out: Path, as_json: bool) -> None:
-    """Make a package of DIR: one file NAME-VERSION.vai.tar, the same wherever it is made.
+    """Pack a plugin folder into one file, NAME-VERSION.vai.tar.
+
+    The same folder gives the same bytes on every machine.
 
     \b
     plughost pack plugins/my-plugin
@@ -59,7 +62,9 @@ def pack(folder: Path, out: Path, as_json: bool) -> None:
 @as_json_option
 @click.argument("file", type=click.Path(path_type=Path))
 def keygen(file: Path, as_json: bool) -> None:
-    """Make a key to sign packages with: FILE for yourself, FILE.pub and the line on stdout for others.
+    """Make a key pair for signing packages.
+
+    FILE gets the private key. FILE.pub and stdout get the public key, for the trust.toml of others.
 
     \b
     plughost keygen ~/.config/plughost/signing.key
@@ -75,16 +80,20 @@ def keygen(file: Path, as_json: bool) -> None:
 
 @click.command()
 @click.option(
-    "--key", required=True, type=click.Path(path_type=Path), help="The private key that keygen made."
+    "--key", required=True, type=click.Path(path_type=Path), help="Private key made by `plughost keygen`."
 )
 @click.option(
-    "--out", type=click.Path(path_type=Path), help="Another file than marketplace.signature.json beside it."
+    "--out",
+    type=click.Path(path_type=Path),
+    help="File to write. Default: marketplace.signature.json beside the package.",
 )
 @plain_http_option
 @as_json_option
 @click.argument("package", metavar="FILE|LAYOUT|REFERENCE")
 def sign(package: str, key: Path, out: Path | None, plain_http: bool, as_json: bool) -> None:
-    """Sign a package: writes marketplace.signature.json beside the file, or into the layout.
+    """Sign a package.
+
+    Writes marketplace.signature.json beside the file, or adds the signature to an OCI layout or registry.
 
     \b
     plughost sign my-plugin-1.0.0.vai.tar --key signing.key
@@ -118,7 +127,9 @@ def vai_plugin_sign() -> None:
 @as_json_option
 @click.argument("package", metavar="FILE|LAYOUT|REFERENCE")
 def verify(package: str, trust_file: Path | None, plain_http: bool, as_json: bool) -> None:
-    """Say whether a package is whole, and whether somebody who is trusted has signed it. Exit 1 if not.
+    """Check a package's contents and its signature.
+
+    Exits with 1 if it is incomplete, altered or has no trusted signature.
 
     \b
     plughost verify my-plugin-1.0.0.vai.tar --trust trust.toml

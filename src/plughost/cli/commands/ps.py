@@ -32,7 +32,10 @@ ESSENTIAL = ("plugin", "state", "pid", "uptime", "restarts", "memory", "calls", 
 @click.option("--json", "as_json", is_flag=True, help="One JSON document; with --watch one a second.")
 @running.hosts
 def ps(choice: running.HostChoice, watch: bool, as_json: bool) -> None:
-    """The plugins of running hosts: state, uptime, restarts, memory, calls, latencies, last error."""
+    """List the plugins of running hosts.
+
+    With state, uptime, restarts, memory, calls, latencies and the last error of each.
+    """
     while True:
         found = interrupt.run(choice.look(usage=True))
         if watch and not as_json:

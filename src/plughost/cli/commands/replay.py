@@ -22,22 +22,24 @@ if TYPE_CHECKING:
 
 @click.command()
 @targets.options
-@click.option("--as-host", is_flag=True, help="Tell a plugin what it was told then.")
+@click.option("--as-host", is_flag=True, help="Play the host: send a plugin what was recorded.")
 @click.option(
     "--timeout",
     type=SECONDS,
     default=10.0,
     show_default=True,
-    help="Seconds for the plugin to say what it said, and to end.",
+    metavar="SECONDS",
+    help="With --as-host: time for the plugin to answer and to end.",
 )
 @click.argument("traffic", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("words", nargs=-1, metavar="[TARGET]")
 def replay(
     target: targets.Target, as_host: bool, timeout: float, traffic: Path, words: tuple[str, ...]
 ) -> None:
-    """Be the plugin of recorded TRAFFIC on stdin and stdout, or with --as-host its host.
+    """Play recorded traffic, as the plugin or as its host.
 
-    Exit 1 when the other side says something else than then.
+    By default this command is the plugin, on stdin and stdout. With --as-host it is the host of the TARGET.
+    Exits with 1 if the other side sends something else than was recorded, and shows the difference.
 
     \b
     plughost call --contract mcptest ping -- plughost replay echo.traffic
@@ -51,7 +53,7 @@ def replay(
         spec = _spec(target, words, recorded)
         problem = interrupt.run(play_host(recorded, spec, patience=timeout))
     elif words or target.bare:
-        raise click.UsageError("as a fake plugin it takes no plugin: --as-host plays the host of one")
+        raise click.UsageError("a TARGET needs --as-host; without it, this command plays the plugin itself")
     else:
         problem = play_plugin(recorded, shown=output.terminal())
     if problem:

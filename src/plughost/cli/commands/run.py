@@ -39,10 +39,10 @@ from plughost.spec import PluginSpec
     "--socket-dir",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the control socket, by which other commands find this host.",
+    help="Folder of control sockets, through which other commands reach this host.",
 )
 @click.option("--watch", is_flag=True, help="Apply changes of plughost.toml while the host runs.")
-@click.option("--json", "as_json", is_flag=True, help="Events as one JSON document per line.")
+@click.option("--json", "as_json", is_flag=True, help="Print events as JSON, one per line.")
 @click.argument("words", nargs=-1, metavar="[TARGET...]")
 def run(
     target: targets.Target,
@@ -53,13 +53,13 @@ def run(
     as_json: bool,
     words: tuple[str, ...],
 ) -> None:
-    """Start plugins and watch them until Ctrl-C. With no TARGET: all that plughost.toml binds.
+    """Run plugins until Ctrl-C.
 
-    Other commands call and control them: call, ps, logs, start, restart, reload, stop. SIGHUP applies what
-    has changed in plughost.toml.
+    Without a TARGET, all plugins of plughost.toml are run. `call`, `ps`, `logs`, `start`, `restart`, `reload`
+    and `stop` reach them from another terminal. SIGHUP applies what has changed in plughost.toml.
     """
     if root is not None and words:
-        raise click.UsageError("--root runs all its plugins: name it, or plugins, not both")
+        raise click.UsageError("--root runs all its plugins; give either --root or TARGETs")
     specs = target.all(words) if root is None else plugin_roots.take(root, words, target)[0]
     if not specs:
         raise InvalidSpec("there is no plugin to run")
@@ -119,7 +119,7 @@ async def _run(
             await interrupt.close(host)
         await printing
     if not await asyncio.to_thread(out.finish):
-        raise OSError(out.problem or "nobody reads what is told")
+        raise OSError(out.problem or "the output was closed")
 
 
 async def _add(managed: control.ManagedPlugins, spec: PluginSpec, as_json: bool, *, start: bool) -> None:
@@ -160,7 +160,10 @@ def _warn_unsandboxed(specs: Sequence[PluginSpec]) -> None:
     names = [spec.name for spec in specs if sandbox_class(spec, get_contract(spec.contract)) == "none"]
     if names:
         user = "root" if os.geteuid() == 0 else "your user"
-        output.say(f"! unconfined: {', '.join(names)}: whatever {user} may, they may; {HOW} confines them")
+        output.say(
+            f"warning: running without a sandbox, with all rights of {user}: {', '.join(names)}. "
+            f"{HOW} confines them."
+        )
 
 
 def _warn_duplicate_namespaces(host: Host) -> None:
@@ -169,7 +172,7 @@ def _warn_duplicate_namespaces(host: Host) -> None:
     for name, plugin in sorted(host.plugins.items()):
         for word in plugin.provides.get("cli_namespaces", ()):
             if owner.setdefault(word, name) != name:
-                output.say(f"{word!r} is offered by {owner[word]}, which has it, and by {name}")
+                output.say(f"warning: {owner[word]} and {name} both provide {word!r}; {owner[word]} is used")
 
 
 async def _print_events(events: Subscription, out: LineWriter, as_json: bool) -> None:

@@ -46,13 +46,34 @@ def _size(context: click.Context, option: click.Parameter, text: str) -> tuple[i
 @click.command()
 @plugin_roots.option
 @targets.adjusting
-@click.option("--fps", type=NumberRange(1, 60), default=30.0, help="Frames a second at most. [30]")
-@click.option("--png", type=click.Path(dir_okay=False, path_type=Path), help="Draw one frame into this file.")
-@click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), help="The same as SVG.")
-@click.option("--size", default="80x24", callback=_size, help="Of a picture, in columns and rows. [80x24]")
-@click.option("--font", type=click.Path(exists=True, dir_okay=False), help="A monospace .ttf for --png.")
-@click.option("--wait", type=NumberRange(0, 600), help="Seconds that it runs before. [until it rests]")
-@click.option("--json", "as_json", is_flag=True, help="What was drawn, as one JSON document.")
+@click.option(
+    "--fps",
+    type=NumberRange(1, 60),
+    default=30.0,
+    metavar="N",
+    help="Maximum frames per second. Default: 30.",
+)
+@click.option(
+    "--png", type=click.Path(dir_okay=False, path_type=Path), help="Draw one frame as PNG into this file."
+)
+@click.option(
+    "--svg", type=click.Path(dir_okay=False, path_type=Path), help="Draw one frame as SVG into this file."
+)
+@click.option(
+    "--size",
+    default="80x24",
+    callback=_size,
+    metavar="COLUMNSxROWS",
+    help="Size of the picture. Default: 80x24.",
+)
+@click.option("--font", type=click.Path(exists=True, dir_okay=False), help="Monospace .ttf font for --png.")
+@click.option(
+    "--wait",
+    type=NumberRange(0, 600),
+    metavar="SECONDS",
+    help="Time to let the plugin run before the capture. Default: until its screen stops changing.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was drawn as JSON.")
 @click.argument("plugin", required=False)
 @click.argument("name", metavar="[SCREEN]", required=False)
 def screen(
@@ -68,9 +89,10 @@ def screen(
     plugin: str | None,
     name: str | None,
 ) -> None:
-    """Show the screens of PLUGIN, a folder or a name in --root; without it, of every plugin there.
+    """Show a plugin's screens in the terminal, or as a picture.
 
-    What is typed goes to the plugin; Ctrl+PgUp and Ctrl+PgDn turn to another screen, Ctrl+Q leaves.
+    PLUGIN is a plugin folder, or the name of a plugin in --root. Without it, all plugins in --root are shown.
+    Keys go to the plugin, except Ctrl+PgUp and Ctrl+PgDn (other screen) and Ctrl+Q (leave).
 
     \b
     plughost screen plugins/echo-ainb
@@ -83,9 +105,9 @@ def screen(
         if as_json:
             output.answer(drawn)
     elif as_json:
-        raise click.UsageError("--json goes with --png or --svg")
+        raise click.UsageError("--json needs --png or --svg")
     elif not (os.isatty(0) and os.isatty(2)):
-        raise click.UsageError("this is no terminal; --png FILE or --svg FILE draws one frame without one")
+        raise click.UsageError("this is not a terminal; --png FILE or --svg FILE draws one frame without one")
     else:
         _show(wanted, fps)
 

@@ -18,10 +18,11 @@ from plughost.cli.ui.progress import ProgressBar
 @click.argument("package", metavar="FILE|LAYOUT|REFERENCE")
 @click.argument("reference", metavar="TO")
 def push(package: str, reference: str, plain_http: bool, as_json: bool) -> None:
-    """Publish a package and its signatures. Without a tag in the last word its version is the tag.
+    """Publish a package and its signatures in a registry.
 
-    A published tag stays what it is: other bytes are refused. User and password come from docker's or
-    podman's login, or from PLUGHOST_REGISTRY_USER and PLUGHOST_REGISTRY_PASSWORD.
+    If TO has no tag, the package's version is the tag. A published tag cannot be changed to other contents.
+    User and password come from docker's or podman's login, or from PLUGHOST_REGISTRY_USER and
+    PLUGHOST_REGISTRY_PASSWORD.
 
     \b
     plughost push my-plugin-1.0.0.vai.tar registry.example/acme/my-plugin
@@ -42,16 +43,17 @@ def push(package: str, reference: str, plain_http: bool, as_json: bool) -> None:
 @click.command()
 @click.option(
     "--out", "into", default=".", metavar="FILE|DIR|oci-layout:DIR",
-    help="*.vai.tar is the package as it was packed; another *.tar also holds its signatures.",
+    help="Where to write: *.vai.tar for the package alone, another *.tar with its signatures. "
+    "Default: this folder.",
 )  # fmt: skip
 @trust_option
 @plain_http_option
 @as_json_option
 @click.argument("reference")
 def pull(reference: str, into: str, trust_file: Path | None, plain_http: bool, as_json: bool) -> None:
-    """Fetch a package and its signature into a file. What was cut off goes on where it was.
+    """Download a package and its signature from a registry.
 
-    Of several signatures the file gets one whose key is trusted, if there is such a one.
+    An interrupted download is continued. Of several signatures, one with a trusted key is preferred.
 
     \b
     plughost pull registry.example/acme/my-plugin:1.0.0

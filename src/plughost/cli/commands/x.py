@@ -30,7 +30,9 @@ from plughost.spec import PluginSpec
     "words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="[FOLDER] NAMESPACE [ARGS]..."
 )
 def x(root: Path | None, words: tuple[str, ...], target: targets.Target, choice: running.HostChoice) -> None:
-    """Run ARGS in the plugin that provides NAMESPACE. Only its output is printed; its exit code is ours.
+    """Run a command line that a plugin provides.
+
+    NAMESPACE selects the plugin and ARGS go to it unchanged. Its output and its exit code are passed on.
 
     Without --root, FOLDER or -c, a plugin that `plughost run` keeps running is used before another
     is started.

@@ -14,7 +14,7 @@ class NumberRange(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number = super().convert(value, param, ctx)
         if not math.isfinite(number):
-            self.fail(f"{value} is no number of that kind", param, ctx)
+            self.fail(f"{value} is not a finite number", param, ctx)
         return number
 
 

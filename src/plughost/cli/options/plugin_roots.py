@@ -18,7 +18,7 @@ from plughost.spec import PluginSpec
 option: Callable[[Any], Any] = click.option(
     "--root",
     type=click.Path(file_okay=False, path_type=Path),
-    help=f"A folder of plugin folders. [{config.DEFAULT_ROOT}]",
+    help=f"Folder of plugin folders. Default: {config.DEFAULT_ROOT}.",
 )
 
 

@@ -20,7 +20,7 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def command(record: Path | None, redact: tuple[str, ...], **given: Any) -> None:
         if redact and record is None:
-            raise click.UsageError("--redact goes with --record FILE")
+            raise click.UsageError("--redact needs --record FILE")
         if record is not None and not record.parent.is_dir():
             raise click.UsageError(f"there is no folder {record.parent} to record in")
         function(recording=TrafficRecording(record, redact), **given)
@@ -28,10 +28,13 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
     record = click.option(
         "--record",
         type=click.Path(dir_okay=False, writable=True, path_type=Path),
-        help="Save what goes over the wire, for `plughost replay`.",
+        help="Record all messages in this file, for `plughost replay`.",
     )
     redact = click.option(
-        "--redact", multiple=True, metavar="NAME", help="Leave out the values of members of this name."
+        "--redact",
+        multiple=True,
+        metavar="NAME",
+        help="Leave values of JSON members of this name out of the recording.",
     )
     return record(redact(command))
 
@@ -64,4 +67,4 @@ class TrafficRecording:
             for path, traffic in recorder.save(self._path, self._redact):
                 output.say(f"recorded {traffic.origin.plugin} in {path}")
             if recorder.full:
-                output.say("recorded only the beginning: there was too much")
+                output.say("only the beginning was recorded: there was too much traffic")

@@ -44,28 +44,36 @@ _CHOOSING = {
         type=click.Path(path_type=Path),
         envvar="PLUGHOST_CONFIG",
         callback=_absolute_from_environment,
-        help="Your plughost.toml. Only a file that you name here, or in $PLUGHOST_CONFIG, can grant access.",
+        help="Your plughost.toml. Only a file named here or in $PLUGHOST_CONFIG can grant access. "
+        "Default: the one in this folder, which cannot.",
     ),
-    "contract": click.option("--contract", help="The contract of a bare command after `--`."),
-    "name": click.option("--name", help="The name to bind a bare command under."),
-    "grants": click.option("--grant", "grants", multiple=True, metavar="WORD", help="Allow a capability."),
-    "env": click.option("--env", multiple=True, metavar="K=V", help="Set a variable for the plugin."),
-    "cwd": click.option("--cwd", type=click.Path(file_okay=False), help="Start it in this folder."),
+    "contract": click.option("--contract", metavar="NAME", help="Contract of the command after `--`."),
+    "name": click.option("--name", help="Plugin name for the command after `--`. Default: its file name."),
+    "grants": click.option(
+        "--grant", "grants", multiple=True, metavar="WORD", help="Grant a capability; can be repeated."
+    ),
+    "env": click.option(
+        "--env", multiple=True, metavar="NAME=VALUE", help="Set an environment variable of the plugin."
+    ),
+    "cwd": click.option("--cwd", type=click.Path(file_okay=False), help="Working folder of the plugin."),
 }
 _CONFINING = {
     "sandbox": click.option(
         "--sandbox",
         type=click.Choice(["strict", "landlock", "none"]),
-        help="How its processes are confined. Default: as its contract has it.",
+        help="Sandbox class. Default: that of the contract.",
     ),
     "allow": click.option(
         "--allow",
         multiple=True,
         metavar="KIND=WHAT",
-        help="Let it read, write, execute or connect: read=~/notes, connect=api.example.com:443.",
+        help="Allow access to files or the network, such as read=~/notes or connect=api.example.com:443.",
     ),
     "limit": click.option(
-        "--limit", multiple=True, metavar="NAME=AMOUNT", help="Bound it: memory=256M, processes=8."
+        "--limit",
+        multiple=True,
+        metavar="NAME=AMOUNT",
+        help="Limit a resource, such as memory=256M or processes=8.",
     ),
 }
 
@@ -192,7 +200,7 @@ class Target(msgspec.Struct):
 
     def adjusted(self, spec: PluginSpec) -> PluginSpec:
         """The spec, changed as the command line says."""
-        env = {**spec.env, **dict(pair("--env", "K=V", word) for word in self.env)}
+        env = {**spec.env, **dict(pair("--env", "NAME=VALUE", word) for word in self.env)}
         has_default_grants = tuple(spec.grants) == get_contract(spec.contract).default_grants
         given = [] if self.grants and has_default_grants else list(spec.grants)
         grants = [*dict.fromkeys((*given, *self.grants))]

@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, overload
 
 import msgspec
 
@@ -21,6 +21,7 @@ LONGEST = 1e9
 MAX_LINES = 100_000
 """Log lines that wait to be read; with more, following them fails."""
 
+T = TypeVar("T")
 OnEvent = Callable[[msgspec.Raw], object]
 
 
@@ -71,6 +72,32 @@ class ControlClient:
         await asyncio.gather(self._reading, return_exceptions=True)
         self._lose(HostLost("this client is closed"))
         self._writer.close()
+
+    @overload
+    async def call(
+        self,
+        plugin: str,
+        method: str,
+        params: Any = ...,
+        *,
+        timeout: float | None = ...,
+        context: Mapping[str, str] | None = ...,
+        type: type[T],
+        on_event: OnEvent | None = ...,
+    ) -> T: ...
+
+    @overload
+    async def call(
+        self,
+        plugin: str,
+        method: str,
+        params: Any = ...,
+        *,
+        timeout: float | None = ...,
+        context: Mapping[str, str] | None = ...,
+        type: Any = ...,
+        on_event: OnEvent | None = ...,
+    ) -> Any: ...
 
     async def call(
         self,

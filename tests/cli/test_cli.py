@@ -443,7 +443,7 @@ def test_a_failure_is_recorded_too_and_wrong_words_are_usage(tmp_path):
     assert plughost("replay", str(tmp_path / "t"), "--as-host").returncode == 2
     (tmp_path / "t").write_text("no")
     ran = plughost("replay", str(tmp_path / "t"))
-    assert (ran.returncode, "is no recorded traffic" in ran.stderr) == (2, True)
+    assert (ran.returncode, "is not recorded traffic" in ran.stderr) == (2, True)
 
 
 def commands(group, *path):

@@ -25,7 +25,7 @@ AT_A_TIME = 6
 
 REASONS = {
     "manifest": "lacks abi_version, manifest",
-    "framing": "is no JSON",
+    "framing": "is not JSON",
     "dispatch": "with the error -32600: it should be the error -32601",
     "capabilities": "instead of sending .*AssertionError",
     "render": "no two frames in a row are the same",

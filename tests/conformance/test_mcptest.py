@@ -12,14 +12,14 @@ from tests.support.conformance import CANARIES, examples, failed, folders, repor
 
 NAMES = [axis.name for axis in AXES]
 REASONS = {
-    "responses": "what came instead of the response to id 'two' is no JSON",
+    "responses": "what came instead of the response to id 'two' is not JSON",
     "framing": (
         "it spoke before it had the whole line",
         "the responses to two requests did not come",  # a busy machine brought the pieces at once
     ),
     "ids": "the response to id 0 carries id None",
     "dispatch": "an unknown method is answered with -32603, not -32601",
-    "garbage": "it ended its stdout instead of sending an error for a line that is no JSON; its last words",
+    "garbage": "it ended its stdout instead of sending an error for a line that is not JSON; its last words",
     "shutdown": "after the end of its stdin it ended with 1, not 0",
 }
 

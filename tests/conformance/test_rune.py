@@ -22,7 +22,7 @@ REASONS = {
     "request": "it ended its stdout instead of sending the response to a request with unknown members",
     "tools": "a tool that it does not have is answered with status 'ok'",
     "capabilities": "its capability 'tool.execute' is there twice",
-    "errors": "a line that is no request is answered with ok",
+    "errors": "a line that is not a request is answered with ok",
     "exit": "after its response it ended with 1, not 0",
 }
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(
 )  # all are tried in the first test's setup; a busy machine takes its time
 
 REASONS = {
-    "manifest": "schemas/input.json, the input_schema of work, is no JSON Schema",
+    "manifest": "schemas/input.json, the input_schema of work, is not a JSON Schema",
     "hello": "the program says that it is 'canary/hello 0.9.0', but its package is 'canary/hello 1.0.0'",
     "frames": "a request without a body was not answered with `ok: false`",
     "events": "req_1 was answered, and it sent an event of it after that",

@@ -199,7 +199,7 @@ def test_the_way_out_is_the_only_way():
 
 
 @pytest.mark.parametrize(
-    ("reports_denials", "by"), [(True, "told in its log"), (False, "refused, and not told")]
+    ("reports_denials", "by"), [(True, "reported in its log"), (False, "refused, not reported")]
 )
 def test_whether_denials_are_told_is_known_before_it_runs(reports_denials, by):
     found = decide(here=changed(reports_denials=reports_denials))

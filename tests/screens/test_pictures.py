@@ -158,7 +158,7 @@ def test_one_frame_is_drawn_without_a_terminal(family, tmp_path):
         (["--json"], 2, "needs --png"),
         (["other", "--svg", "x.svg"], 2, "no screen 'other'; known: main"),
         (["--svg", "no/such/folder/x.svg"], 2, "cannot write the picture"),
-        (["--png", "x.png", "--font", __file__], 2, "is no font"),
+        (["--png", "x.png", "--font", __file__], 2, "is not a usable font"),
     ],
 )
 def test_what_cannot_be_drawn_is_said(tmp_path, words, code, said):

@@ -459,7 +459,7 @@ async def test_a_method_that_is_none(web, method):
 
 @pytest.mark.parametrize("name", ["", "X Y", "X:", "X\r\nY", "X\0", "Xé", " X", "X\n"])
 async def test_a_header_name_that_is_none(web, name):
-    await invalid(web, Fetch("http://a.test/", headers=((name, "v"),)), "is no header name")
+    await invalid(web, Fetch("http://a.test/", headers=((name, "v"),)), "is not a header name")
     assert web.dialled == []
 
 

@@ -101,7 +101,7 @@ def test_traffic_is_saved_for_this_user_and_read_again(tmp_path):
 )
 def test_what_is_no_traffic_is_told(tmp_path, text):
     (tmp_path / "t").write_bytes(text.encode(errors="surrogateescape"))
-    with pytest.raises(plughost.InvalidSpec, match="is no recorded traffic"):
+    with pytest.raises(plughost.InvalidSpec, match="is not recorded traffic"):
         Traffic.load(tmp_path / "t")
 
 

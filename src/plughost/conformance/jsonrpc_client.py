@@ -71,7 +71,7 @@ class JsonRpcClient(Conversation):
         method = message.get("method", "")
         require(
             isinstance(number, int | str | None),
-            f"it sent the id {number!r:.100}: it is no integer and no text",
+            f"it sent the id {number!r:.100}: it is neither an integer nor text",
         )
         require(isinstance(method, str), f"it sent the method {method!r:.100}: no text")
         self._record(message)

@@ -120,13 +120,15 @@ async def dispatch(subject: PluginUnderTest) -> None:
 async def garbage(subject: PluginUnderTest) -> None:
     """Checks the answers to lines that are not JSON."""
     async with subject.wire() as wire:
-        for number, line in enumerate((b"this is no JSON", b'{"method": "x", "id"', b"\xff\xfe"), 1):
+        for number, line in enumerate((b"this is not JSON", b'{"method": "x", "id"', b"\xff\xfe"), 1):
             wire.send_body(line)
-            reply = await wire.message("an error for a line that is no JSON")
+            reply = await wire.message("an error for a line that is not JSON")
             well_formed(reply)
             code = code_of(reply)
-            require(code == PARSE_ERROR, f"a line that is no JSON is answered with {code}, not {PARSE_ERROR}")
-            require(reply.get("id") is None, f"a line that is no JSON is answered as id {reply.get('id')!r}")
+            require(
+                code == PARSE_ERROR, f"a line that is not JSON is answered with {code}, not {PARSE_ERROR}"
+            )
+            require(reply.get("id") is None, f"a line that is not JSON is answered as id {reply.get('id')!r}")
             await exchange(wire, unknown(number))
 
 
@@ -161,7 +163,7 @@ AXES = (
         promise="answers a method it does not know with -32601, or any method with a result, and lives on",
         test=dispatch,
     ),
-    Axis(name="garbage", promise="answers a line that is no JSON with -32700, and lives on", test=garbage),
+    Axis(name="garbage", promise="answers a line that is not JSON with -32700, and lives on", test=garbage),
     Axis(
         name="shutdown",
         promise="ends with exit code 0 when its stdin ends, after answering what came before",

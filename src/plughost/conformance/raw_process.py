@@ -177,11 +177,11 @@ class RawProcess(ProcessContext):
 
 def _object(frame: Frame | FrameError, what: str) -> dict[str, Any]:
     if isinstance(frame, FrameError):
-        raise Failed(f"what came instead of {what} is no frame: {frame.message}")
+        raise Failed(f"what came instead of {what} is not a frame: {frame.message}")
     try:
         value = decode_replacing(_values, frame)
     except (ValueError, RecursionError) as error:
-        raise Failed(f"what came instead of {what} is no JSON: {error}") from None
+        raise Failed(f"what came instead of {what} is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise Failed(f"what came instead of {what} is no JSON object")
+        raise Failed(f"what came instead of {what} is not a JSON object")
     return value

@@ -76,7 +76,7 @@ def well_formed(asked: dict[str, Any], response: dict[str, Any]) -> None:
     else:
         has_error_object(response)
     metadata = response.get("metadata")
-    require(metadata is None or isinstance(metadata, dict), "its answer's metadata is no object")
+    require(metadata is None or isinstance(metadata, dict), "its answer's metadata is not an object")
 
 
 def has_error_object(response: dict[str, Any]) -> None:
@@ -85,7 +85,7 @@ def has_error_object(response: dict[str, Any]) -> None:
     require(isinstance(error, dict), "its answer is an error without an error object")
     message, code = (error or {}).get("message"), (error or {}).get("code")
     require(isinstance(message, str) and message.strip(), "its error has no message")
-    require(code is None or isinstance(code, str), "its error's code is no text")
+    require(code is None or isinstance(code, str), "its error's code is not text")
 
 
 async def handshake(subject: PluginUnderTest) -> None:
@@ -149,7 +149,7 @@ async def tools(subject: PluginUnderTest) -> None:
         manifest = await do_handshake(wire, subject.resolved.settings.protocol)
         exposed = manifest.get("exposed_tools")
         names = _words(exposed)
-        require(names and names == exposed, "its exposed_tools is no list of names, or empty")
+        require(names and names == exposed, "its exposed_tools is not a list of names, or is empty")
         tidy = all(name and name == name.strip() for name in names)
         require(tidy, "the name of one of its exposed_tools is blank or padded")
         require(len(set(names)) == len(names), "one of its exposed_tools is there twice")
@@ -169,7 +169,7 @@ async def capabilities(subject: PluginUnderTest) -> None:
         manifest = await do_handshake(wire, subject.resolved.settings.protocol)
     declared = manifest.get("capabilities")
     words = _words(declared)
-    require(declared is None or words == declared, "its capabilities are no list of words")
+    require(declared is None or words == declared, "its capabilities are not a list of words")
     for place, word in enumerate(words):
         require(word and word == word.strip(), f"its capability {word!r} is empty or padded")
         require(word not in words[:place], f"its capability {word!r} is there twice")
@@ -179,13 +179,13 @@ async def capabilities(subject: PluginUnderTest) -> None:
 
 async def errors(subject: PluginUnderTest) -> None:
     """Checks that a malformed request is not answered with ok."""
-    for line in (b"this is no JSON", b'{"type":"request","request_id":"plugin_req_', b"[]"):
+    for line in (b"this is not JSON", b'{"type":"request","request_id":"plugin_req_', b"[]"):
         async with subject.wire() as wire:
             await do_handshake(wire, subject.resolved.settings.protocol)
             wire.send_body(line)
             wire.end_input()
             for reply in await wire.rest("a response"):
-                require(reply.get("status") != "ok", "a line that is no request is answered with ok")
+                require(reply.get("status") != "ok", "a line that is not a request is answered with ok")
 
 
 async def exits(subject: PluginUnderTest) -> None:
@@ -204,7 +204,7 @@ async def _time_to_exit(subject: PluginUnderTest) -> float:
     async with subject.wire() as wire:
         wire.send(request(subject, await do_handshake(wire, subject.resolved.settings.protocol)))
         response = await wire.message("the response")
-        require(response.get("type") == "response", "its second line is no response")
+        require(response.get("type") == "response", "its second line is not a response")
         wire.end_input()
         began = time.monotonic()
         status = await wire.exit_status()
@@ -243,7 +243,7 @@ AXES = (
     ),
     Axis(
         name="errors",
-        promise="neither hangs nor answers ok when a line is no request",
+        promise="neither hangs nor answers ok when a line is not a request",
         test=errors,
     ),
     Axis(

@@ -613,7 +613,7 @@ class Instance:
         grace = self._policy.cancel_grace
         self._fail(
             CollateralFailure(
-                f"it was ended with all its calls: one had not stopped {grace:g} s after it was told to",
+                f"it was ended with all its calls: one had not stopped {grace:g} s after it was cancelled",
                 hint="let it answer a cancelled call at once, or call it with fewer at a time",
             )
         )

@@ -253,7 +253,7 @@ class Peer:
         try:
             frame = self._framing.encode(self._session.encode_notification(method, params))
         except (FrameTooLarge, TypeError, ValueError, RecursionError) as error:
-            raise InvalidSpec(f"{method!r} cannot be told: {error}") from error
+            raise InvalidSpec(f"{method!r} cannot be sent: {error}") from error
         return self._write_notification(frame, urgent)
 
     def deliver(self, publication: Publication) -> bool:

@@ -119,7 +119,7 @@ class BaseSession:
         raise InvalidSpec("plugins of this contract are sent no notifications")
 
     def encode_publication(self, topic: str, payload: bytes) -> bytes:
-        raise InvalidSpec("plugins of this contract are told no events")
+        raise InvalidSpec("plugins of this contract are sent no events")
 
     def encode_response(self, number: int | str, result: Any) -> bytes:
         raise InvalidSpec("plugins of this contract ask the host nothing")

@@ -102,27 +102,29 @@ def endpoint(text: str) -> Endpoint:
     words = text.split(" ")
     private, plain = (word in words[1:] for word in ENDPOINT_WORDS)
     if len(words) > 1 + private + plain:
-        raise InvalidSpec(f"{text!r} is no endpoint: after host:port only `private` and `plain` may follow")
+        raise InvalidSpec(
+            f"{text!r} is not an endpoint: after host:port only `private` and `plain` may follow"
+        )
     if text == "*:*":
         return Endpoint("*", 0)
     host, colon, digits = words[0].rpartition(":")
     if not colon or not (digits == "*" or (_PORT.fullmatch(digits) and 1 <= int(digits) <= 65535)):
-        raise InvalidSpec(f"{text!r} is no endpoint: write host:port, such as api.example.com:443")
+        raise InvalidSpec(f"{text!r} is not an endpoint: write host:port, such as api.example.com:443")
     port = 0 if digits == "*" else int(digits)
     if host.startswith("[") and host.endswith("]"):
         try:
             address = ipaddress.IPv6Address(host[1:-1])
         except ValueError as error:
-            raise InvalidSpec(f"{text!r} is no endpoint: {error}") from error
+            raise InvalidSpec(f"{text!r} is not an endpoint: {error}") from error
         if address.ipv4_mapped is not None or address.scope_id is not None:
-            raise InvalidSpec(f"{text!r} is no endpoint: write that address as IPv4, or without its zone")
+            raise InvalidSpec(f"{text!r} is not an endpoint: write that address as IPv4, or without its zone")
         return Endpoint(str(address), port, private, plain=plain)
     host = host.lower()
     if _ALL_NUMBERS.fullmatch(host.rpartition(".")[2]):
         try:
             return Endpoint(str(ipaddress.IPv4Address(host)), port, private, plain=plain)
         except ValueError as error:
-            raise InvalidSpec(f"{text!r} is no endpoint: {error}") from error
+            raise InvalidSpec(f"{text!r} is not an endpoint: {error}") from error
     if not _HOST.fullmatch(host) or len(host) > 253:
-        raise InvalidSpec(f"{text!r} is no endpoint: {host!r} is no host name; write it in ASCII")
+        raise InvalidSpec(f"{text!r} is not an endpoint: {host!r} is not a host name in ASCII")
     return Endpoint(host, port, private, plain=plain)

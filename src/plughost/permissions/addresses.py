@@ -124,7 +124,7 @@ def canonical_host(host: str) -> str:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
         if ":" not in host:
-            raise ValueError("the host in brackets is no IPv6 address")
+            raise ValueError("the host in brackets is not an IPv6 address")
     if ":" in host:
         if "%" in host:
             raise ValueError("an IPv6 address with a zone leads to this machine's own links")
@@ -133,7 +133,7 @@ def canonical_host(host: str) -> str:
     if not host:
         raise ValueError("it names no host")
     if not _NAME.fullmatch(host):
-        raise ValueError("the host is no name in ASCII letters; an international name is written as xn--…")
+        raise ValueError("the host is not a name in ASCII; write an international name as xn--…")
     if _NUMBER.fullmatch(host.rpartition(".")[2]):
         return str(_parse_address(ipaddress.IPv4Address, host))
     return host

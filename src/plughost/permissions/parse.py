@@ -57,7 +57,7 @@ def _unique(words: Sequence[str], convert: Callable[[str], str] = str) -> tuple[
 
 def _path(word: str, base: str) -> str:
     if not word or "\0" in word:
-        raise InvalidSpec(f"{word!r} is no path")
+        raise InvalidSpec(f"{word!r} is not a path")
     path = os.path.normpath(os.path.join(base, os.path.expanduser(word)))
     if path == "/" or not os.path.isabs(path):
         raise InvalidSpec(f"{word!r} cannot be allowed: name a folder or a file, not the whole machine")
@@ -85,5 +85,7 @@ def _amount(name: str, value: int | str | None) -> int | None:
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
     amount = int(match[1]) << _UNITS[match[2].lower()] if match else value
     if isinstance(amount, bool) or not isinstance(amount, int) or not 1 <= amount < 1 << 50:
-        raise InvalidSpec(f"{name} = {value!r} is no limit: write a number, one such as 256M, or none")
+        raise InvalidSpec(
+            f'{name} = {value!r} is not a limit: write a number, a size such as 256M, or "none"'
+        )
     return amount

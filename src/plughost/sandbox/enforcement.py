@@ -45,7 +45,9 @@ def describe_enforcement(
         Enforcement("system calls", "seccomp"),
         Enforcement(
             "files and programs not granted",
-            "told in its log: seccomp notifications" if machine.reports_denials else "refused, and not told",
+            "reported in its log: seccomp notifications"
+            if machine.reports_denials
+            else "refused, not reported",
         ),
     ]
     found += [Enforcement(f"read {path}", files) for path in access.read]

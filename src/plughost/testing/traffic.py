@@ -81,7 +81,7 @@ class Traffic:
             passages = [msgspec.json.decode(line, type=Passage) for line in rest]
             _ = [passage.data.encode("latin-1") for passage in passages]
         except (OSError, ValueError) as error:
-            raise InvalidSpec(f"{path} is no recorded traffic: {error}") from error
+            raise InvalidSpec(f"{path} is not recorded traffic: {error}") from error
         return cls(origin, passages)
 
 

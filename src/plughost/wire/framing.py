@@ -268,7 +268,7 @@ class ContentLength:
         if self._lsp and self._length >= 0:
             raise FrameError("a header block with two Content-Lengths", self._head, fatal=True)
         if not _LENGTH.fullmatch(value.strip()):
-            raise FrameError("a Content-Length that is no number", self._head, fatal=True)
+            raise FrameError("a Content-Length that is not a number", self._head, fatal=True)
         length = int(value)
         if length > self._body_limit:
             raise FrameError(

@@ -416,6 +416,6 @@ async def test_what_no_plugin_could_read_is_not_sent(slow_host, place, key):
         view.key("s", KeyEvent(key))
     with pytest.raises(plughost.InvalidSpec):
         await view.render(70_000, -3)
-    with pytest.raises(plughost.InvalidSpec, match="cannot be told"):
+    with pytest.raises(plughost.InvalidSpec, match="cannot be sent"):
         view.event("t", b"x" * (16 << 20))
     assert await plugin.call("echo", {"still": 1}) == {"still": 1}

@@ -97,7 +97,7 @@ async def test_who_does_not_fit_is_refused_by_the_field_and_hears_no_initialized
             """if the plugin should have it, grants = ["read:fs:/a b"] or --grant 'read:fs:/a b'""",
         ),
         ("read:fs:/" + "a" * 500, "grant it, if the plugin should have it"),
-        ("anything", "mend it: that is no capability"),
+        ("anything", "fix the plugin: that is not a capability"),
     ],
 )
 async def test_what_is_used_and_not_granted_is_told_with_the_grant_for_it(

@@ -134,7 +134,7 @@ def test_the_tour_shows_what_it_says(env):
     ]
     came = {(plugin, what): result for plugin, what, result, _ in rows if what}
     assert came["worker", "killed in the middle of a call"] == "PluginCrashed: it was ended by SIGKILL"
-    assert came["worker", "what observers were told"] == "exit status -9"
+    assert came["worker", "events for observers"] == "exit status -9"
     assert came["worker", "after a reload"] == "back"
     first, second = (
         came["mcptest, Python", f"{which} call: {what}"]

@@ -122,7 +122,7 @@ class _Reader:
             value_event = next(events)
             place = (*field, key if isinstance(key, str) else _shown(key))
             if not isinstance(key, str):
-                self._blame(place, event, f"the key {_shown(key)} is no text; put it in quotes")
+                self._blame(place, event, f"the key {_shown(key)} is not text; put it in quotes")
                 key = _shown(key)
             if key in found:
                 self._blame(place, event, f"the key comes twice; first in line {self.lines[place]}")
@@ -161,7 +161,7 @@ class _Reader:
             self._blame(field, event, f"the integer {event.value[:40]} has more than 64 bits")
             return None
         if isinstance(value, float) and not math.isfinite(value):
-            self._blame(field, event, f"{event.value} is no number that JSON has")
+            self._blame(field, event, f"{event.value} is not a JSON number")
             return None
         return value
 

@@ -117,7 +117,7 @@ def _is_begun(event: Event, plugin: Plugin) -> bool:
 async def _notice(events: Subscription) -> Row:
     event = await _first(events, lambda event: isinstance(event, Exited) and event.plugin == "worker")
     assert isinstance(event, Exited)
-    return "worker", "what observers were told", f"exit status {event.exit_status}", "-"
+    return "worker", "events for observers", f"exit status {event.exit_status}", "-"
 
 
 async def _first(events: Subscription, wanted: Callable[[Event], bool]) -> Event:

@@ -52,7 +52,9 @@ class Build:
             _end(process)
             await process.wait()
         seconds = time.monotonic() - start
-        how = "built" if code == 0 else f"! the build failed with exit code {code}: nothing is started anew"
+        how = (
+            "built" if code == 0 else f"! the build failed with exit code {code}: the plugin is not restarted"
+        )
         self._screen.show("built", f"{how} ({seconds:.1f} s)", exit_code=code, seconds=seconds)
         return code == 0
 

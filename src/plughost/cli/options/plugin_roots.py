@@ -54,7 +54,7 @@ def find_provider(
     ]
     if len(found) > 1:
         others = ", ".join(spec.name for spec in found[1:])
-        warn(f"{word!r} is offered by {found[0].name}, which is taken, and by {others}")
+        warn(f"{word!r} is provided by {found[0].name}, which is used, and by {others}")
     return found[0] if found else None
 
 

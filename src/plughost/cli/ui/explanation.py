@@ -25,7 +25,7 @@ def show(found: Explanation) -> None:
             ("sandbox", f"{found.sandbox}: {CLASSES[found.sandbox]}"),
             ("chosen by", found.chosen_by),
             *(_problem(found.problem) if found.problem is not None else []),
-            ("asks for", _asked(found.asked.capabilities, "told over the wire, once it runs")),
+            ("asks for", _asked(found.asked.capabilities, "known once it runs")),
             ("powers", _asked(found.asked.powers, "no words for them: the operator alone decides")),
             *([("for each call", ", ".join(found.asked.by_call))] if found.asked.by_call else []),
         ],
@@ -81,7 +81,7 @@ def show(found: Explanation) -> None:
 
 
 def _problem(problem: dict[str, str]) -> list[tuple[str, output.Cell]]:
-    rows: list[tuple[str, output.Cell]] = [("cannot be had", problem["message"].split("\n"))]
+    rows: list[tuple[str, output.Cell]] = [("unavailable", problem["message"].split("\n"))]
     return [*rows, ("remedy", problem["hint"])] if problem.get("hint") else rows
 
 

@@ -72,7 +72,7 @@ def _payload(params: Message) -> bytes:
     try:
         return base64.b64decode(str(payload), validate=True)
     except binascii.Error as problem:
-        raise Failed(f"what it published on {params.get('topic')!r} is no base64: {problem}") from None
+        raise Failed(f"what it published on {params.get('topic')!r} is not base64: {problem}") from None
 
 
 async def chunks(subject: PluginUnderTest) -> None:
@@ -126,7 +126,7 @@ def _chunk(topic: str, payload: bytes) -> Chunk | None:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict) or not {"version", "published_ns", "data"} <= value.keys():
-        require(not topic.startswith(SESSIONS + "usage"), f"what it published on {topic!r} is no chunk")
+        require(not topic.startswith(SESSIONS + "usage"), f"what it published on {topic!r} is not a chunk")
         return None
     try:
         chunk = msgspec.msgpack.decode(payload, type=Chunk)

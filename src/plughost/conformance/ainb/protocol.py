@@ -21,7 +21,13 @@ from plughost.contracts.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND
 PAUSE = 0.02
 """Seconds between the pieces of a frame, so that they are read one by one."""
 LARGE = 1 << 20
-NOT_JSON_RPC = (b"this is no JSON", b"[]", b"null", b"\xff\xfe", b'{"jsonrpc":"2.0","id":987654,"result":{}}')
+NOT_JSON_RPC = (
+    b"this is not JSON",
+    b"[]",
+    b"null",
+    b"\xff\xfe",
+    b'{"jsonrpc":"2.0","id":987654,"result":{}}',
+)
 
 WRONG_PARAMS = {"screens": ("plugin/render", {}), "cli_namespaces": ("plugin/cli_dispatch", {"argv": 7})}
 
@@ -109,8 +115,10 @@ async def _in_pieces(host: AinbStubHost) -> None:
 def _check_envelope(message: Message) -> None:
     require(message.get("jsonrpc") == "2.0", 'a message without `"jsonrpc": "2.0"`: real hosts drop it')
     if "method" in message:
-        require(isinstance(message["method"], str), "a method that is no string")
-        require(isinstance(message.get("params", {}), dict), f"params of {message['method']} are no object")
+        require(isinstance(message["method"], str), "a method that is not a string")
+        require(
+            isinstance(message.get("params", {}), dict), f"params of {message['method']} are not an object"
+        )
         return
     both = ("result" in message) == ("error" in message)
     require(not both, "a response holds exactly one of `result` and `error`, not even a null beside it")

@@ -107,7 +107,7 @@ AXES = (
     Axis(
         name="cli",
         promise="answers a command line of each namespace with stdout and stderr in base64 and an exit code; "
-        "--help is no error",
+        "--help is not an error",
         test=cli,
         skip_reason=_no_namespace,
     ),

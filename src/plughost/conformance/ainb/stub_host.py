@@ -63,7 +63,7 @@ class AinbStubHost(JsonRpcClient):
         response = await self.ask("plugin/init", self.init_params(granted, **more))
         require("result" in response, f"it answered plugin/init with the error {response.get('error')}")
         result = response["result"]
-        require(isinstance(result, dict), "its answer to plugin/init is no object")
+        require(isinstance(result, dict), "its answer to plugin/init is not an object")
         return dict(result)
 
 

@@ -24,9 +24,9 @@ async def manifest(subject: PluginUnderTest) -> None:
     for export in package.exports:
         for field, path in export.schemas.items():
             schema = schema_of(subject, path)
-            require(isinstance(schema, dict), f"{path}, the {field} of {export.id}, is no JSON object")
+            require(isinstance(schema, dict), f"{path}, the {field} of {export.id}, is not a JSON object")
             fault = await asyncio.to_thread(validation.schema_problem, schema)
-            require(fault is None, f"{path}, the {field} of {export.id}, is no JSON Schema: {fault}")
+            require(fault is None, f"{path}, the {field} of {export.id}, is not a JSON Schema: {fault}")
         if export.permissions.filesystem == "assets_ro":
             require((folder / ASSETS).is_dir(), f"{export.id} wants to read {ASSETS}, which is not there")
 

@@ -85,7 +85,7 @@ def well_formed(received: Frame) -> None:
             "it sent a response without `ok`, or an ok one without a body",
         )
     else:
-        require(isinstance(received.get("event"), dict), "it sent an event that is no object")
+        require(isinstance(received.get("event"), dict), "it sent an event that is not an object")
 
 
 async def events(subject: PluginUnderTest) -> None:
@@ -141,7 +141,7 @@ AXES = (
     ),
     Axis(
         name="frames",
-        promise="takes requests in pieces, large and several at once, refuses what is no request with "
+        promise="takes requests in pieces, large and several at once, refuses what is not a request with "
         "protocol.invalid_frame, and sends nothing but frames of vai.rpc.v1",
         test=frames,
     ),

@@ -90,7 +90,7 @@ class AinbSession(Framed):
             if reported is not None and reported != declared:
                 raise HandshakeFailed(
                     f"its {field} is {reported!r:.300} by its own word and {declared!r:.300} by its manifest",
-                    hint="build it anew, or mend manifest.toml",
+                    hint="build the program again, or correct manifest.toml",
                 )
         if init_result.manifest is None and not (init_result.name and init_result.version):
             raise HandshakeFailed("its answer to plugin/init does not say its name and its version")

@@ -135,7 +135,7 @@ def _check(document: Document, data: dict[str, Any]) -> None:
     if isinstance(config := data.get("config_schema"), dict) and (
         fault := validation.quick_schema_problem(config)
     ):
-        document.problem(("config_schema",), f"no JSON Schema that is taken here: {fault}")
+        document.problem(("config_schema",), f"not a JSON Schema that is accepted here: {fault}")
     _check_capabilities(document, data.get("capabilities"))
     for number, word in _texts(data.get("notifications")):
         expect(("notifications", number), bool(word), "a name")
@@ -170,7 +170,7 @@ def _check_methods(document: Document, data: dict[str, Any]) -> None:
             )
     for number, hook in _texts(data.get("hooks")):
         if not _METHOD.fullmatch(HOOK + hook):
-            document.problem(("hooks", number), f"{hook!r:.200} is no name of a hook")
+            document.problem(("hooks", number), f"{hook!r:.200} is not the name of a hook")
     if not any(data.get(key) for key in ("methods", "tools", "hooks")):
         document.problem(("methods",), "expected at least one method")
 

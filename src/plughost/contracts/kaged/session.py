@@ -148,7 +148,7 @@ def _with_context(params: Any, context: Mapping[str, str]) -> dict[str, Any]:
     return {**members, CONTEXT: dict(context)}
 
 
-def _handshake_error(field: str, why: str, hint: str = "mend it or its manifest") -> HandshakeFailed:
+def _handshake_error(field: str, why: str, hint: str = "fix the plugin or its manifest") -> HandshakeFailed:
     message = f"its answer to initialize is refused for its {field}: {why}"
     return HandshakeFailed(message, hint=hint, final=True)
 
@@ -158,7 +158,7 @@ def _grant_hint(word: str) -> str:
     try:
         capabilities.parse(word)
     except ValueError:
-        return "mend it: that is no capability"
+        return "fix the plugin: that is not a capability"
     if len(word) > LONGEST_WORD or not word.isprintable():
         return "grant it, if the plugin should have it"
     as_toml = encode(word).decode()

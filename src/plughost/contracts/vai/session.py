@@ -118,7 +118,7 @@ class VaiSession(BaseSession):
         if number is None:
             return Unusable("an event of a request that was never made", _head(frame))
         if not frames.is_object(envelope.event):
-            return Unusable("an event that is no object", _head(frame))
+            return Unusable("an event that is not an object", _head(frame))
         return Progress(number, envelope.event)
 
     def to_exception(self, method: str, answer: Response) -> CallFailed:

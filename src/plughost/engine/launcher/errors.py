@@ -45,7 +45,7 @@ STAGES = {
     "descriptors": ("cannot close the descriptors of the sandbox", "confinement needs Linux 5.9 or newer"),
     "words": (
         "plughost-inner does not understand {what!r}",
-        "it is another version: install plughost anew",
+        "it has another version: reinstall plughost",
     ),
 }
 
@@ -97,7 +97,7 @@ def _hint(program: str, number: int) -> str:
     return {
         errno.ENOENT: "check the path of the command",
         errno.EACCES: f"make it executable (chmod +x {program}) and reachable for this user",
-        errno.ENOEXEC: "it is no program: a script needs a first line such as #!/usr/bin/env python3",
+        errno.ENOEXEC: "it is not a program; a script needs a first line such as #!/usr/bin/env python3",
     }.get(number, "")
 
 
@@ -107,6 +107,6 @@ def _hint_inside(number: int) -> str:
         errno.ENOENT: "the file, its interpreter or its loader is not visible inside the sandbox",
         errno.EACCES: "it must be executable and granted inside the sandbox, with its interpreter and loader;"
         " a program below a private folder (mode 0700) cannot be reached by another user",
-        errno.ENOEXEC: "it is no program: a script needs a first line such as #!/usr/bin/env python3",
+        errno.ENOEXEC: "it is not a program; a script needs a first line such as #!/usr/bin/env python3",
         errno.ENOMEM: "the plugin's memory limit leaves no room to start it: raise it",
     }.get(number, "")

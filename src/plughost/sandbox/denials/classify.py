@@ -143,7 +143,7 @@ def format_denial(denial: Denial | None, granting: Mapping[str, str]) -> tuple[s
     if denial is None:
         return (
             "more files, programs and hosts: not granted",
-            "too many to be told: allow those above, or a folder",
+            "too many to list: allow those above, or a folder",
         )
     return escape_controls(f"{denial.kind} {denial.real}: {denial.why}"), _remedy(denial, granting)
 

@@ -199,7 +199,7 @@ def _only_name(content: bytes) -> str:
     names = _Cursor(extension.vector(2))
     extension.finish()
     if names.number(1) != _HOST_NAME:
-        raise ValueError("a name that is no host's")
+        raise ValueError("a name that is not a host name")
     name = names.vector(2).decode("ascii")
     names.finish()
     return name

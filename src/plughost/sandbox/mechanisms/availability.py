@@ -85,7 +85,7 @@ def mechanisms(machine: KernelFeatures, around: MechanismReport) -> Iterator[Mec
         "denials",
         machine.reports_denials,
         "files and programs that are not granted are "
-        + ("told by name" if machine.reports_denials else "refused, and not told"),
+        + ("reported by name" if machine.reports_denials else "refused, not reported"),
         "" if machine.reports_denials else _WATCHABLE,
     )
     yield _user(machine, around)

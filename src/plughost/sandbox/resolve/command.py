@@ -221,7 +221,7 @@ class CommandResolver:
     def _by_name(self, line: Shebang, script: str) -> str:
         if not interpreters.is_interpreter(line.interpreter):
             raise SandboxUnavailable(
-                f"the first line of {script} wants {line.interpreter!r}, which is no known interpreter",
+                f"the first line of {script} wants {line.interpreter!r}, which is not a known interpreter",
                 hint="give the command with its interpreter",
             )
         found = shutil.which(line.interpreter, path=self._env.get("PATH", os.defpath))
@@ -241,7 +241,7 @@ class CommandResolver:
             walked = self._recorder(elf.loader)
             if not self._policy.may_lead(walked, by_plugin=True):
                 raise SandboxUnavailable(
-                    f"{real} wants the loader {elf.loader}, which is no public file of the system",
+                    f"{real} wants the loader {elf.loader}, which is not a public file of the system",
                     hint=f"build it for this system, or statically; or grant it: execute {walked.real}",
                 )
             self._executes[walked.real] = None

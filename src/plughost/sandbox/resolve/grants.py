@@ -81,11 +81,12 @@ def _resolve(path: str, resolved: str | None) -> trusted_files.Walk:
         ) from error
     if not trusted_files.is_plain(walked.real):
         raise SandboxUnavailable(
-            f"the granted path {path} is no file and no folder",
+            f"the granted path {path} is neither a file nor a folder",
             hint="sockets, FIFOs and devices are not given to a plugin",
         )
     if walked.real == "/" or any(trusted_files.is_beneath(walked.real, folder) for folder in KERNELS):
         raise SandboxUnavailable(
-            f"the granted path {path} is no plugin's to have", hint="grant the folders it needs, each by name"
+            f"the granted path {path} must not be given to a plugin",
+            hint="grant the folders it needs, each by name",
         )
     return walked

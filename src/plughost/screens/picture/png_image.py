@@ -75,9 +75,7 @@ def _font(path: str) -> FreeTypeFont:
     try:
         return ImageFont.truetype(path, POINTS, layout_engine=ImageFont.Layout.BASIC)
     except OSError as error:
-        raise InvalidSpec(
-            f"{path} is no font that can be used: {error}", hint="--font takes a .ttf"
-        ) from error
+        raise InvalidSpec(f"{path} is not a usable font: {error}", hint="--font takes a .ttf") from error
 
 
 def _rgb(colour: Color) -> tuple[int, int, int]:

@@ -66,7 +66,7 @@ def panel_rows(
         ):
             rows += [line(f"  {text}", width)]
     if error_panel.restartable:
-        rows += [line("", width), line("  Press r to end it and start it anew.", width, modifier=BOLD)]
+        rows += [line("", width), line("  Press r to restart it.", width, modifier=BOLD)]
     if stderr:
         rows += [line("", width), line("  its last lines on stderr:", width, modifier=DIM)]
         rows += [

@@ -197,7 +197,7 @@ def first_hop(request: Fetch) -> Hop:
     headers = []
     for name, value in request.headers:
         if not _TOKEN.fullmatch(name):
-            raise InvalidSpec(f"fetch {target}: {bounded(name, 64)!a} is no header name")
+            raise InvalidSpec(f"fetch {target}: {bounded(name, 64)!a} is not a header name")
         if not _VALUE.fullmatch(value):
             raise InvalidSpec(f"fetch {target}: the header {bounded(name, 64)} is not all printable ASCII")
         if name.lower() not in _HOST_HEADERS and not name.lower().startswith("proxy-"):

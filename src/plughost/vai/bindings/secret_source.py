@@ -52,7 +52,7 @@ async def reveal_all(source: SecretSource, uris: Mapping[str, str], slots: list[
         if len(value) <= MAX_IGNORED:
             raise InvalidSpec(
                 f"the secret {uris[slot]} is too short to be kept secret",
-                hint=f"give it {MAX_IGNORED + 1} characters or more; what is no secret belongs into config",
+                hint=f"give it {MAX_IGNORED + 1} or more characters; put other values into config",
             )
     return values
 
@@ -71,7 +71,7 @@ def _read(path: str, uri: str) -> str:
             raise InvalidSpec(f"{path} is larger than {MAX_BYTES} bytes")
         return value.decode().removesuffix("\n")
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise InvalidSpec(
             f"the secret {uri} cannot be read: {reason}", hint=f"put its value into {path}, mode 600"
         ) from None

@@ -70,7 +70,7 @@ def _read_artifact(path: Any, scratch: str | None, left: int) -> bytes:
     if scratch is None:
         raise Denied("it hands over a file, and has no scratch folder")
     if not isinstance(path, str) or "\0" in path:
-        raise Denied("the path of an artifact is no text")
+        raise Denied("the path of an artifact is not text")
     inside = path.removeprefix(scratch.rstrip("/") + "/")
     try:
         root = open_folder(scratch)
@@ -81,7 +81,7 @@ def _read_artifact(path: Any, scratch: str | None, left: int) -> bytes:
         fd = open_beneath(root, inside, os.O_PATH)
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise Denied(f"the artifact {truncate(path)} is no file")
+                raise Denied(f"the artifact {truncate(path)} is not a file")
             with open(f"/proc/self/fd/{fd}", "rb") as file:
                 content: bytes = file.read(left + 1)
                 if len(content) > left:

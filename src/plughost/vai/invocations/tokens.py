@@ -115,7 +115,7 @@ class SigningIssuer:
         from joserfc import errors, jwt
 
         if not token.startswith(PREFIX) or len(token) > MAX_LENGTH:
-            raise Denied("that is no delegation token")
+            raise Denied("that is not a delegation token")
         if token.partition(".")[0] != self._header:  # a header that is not ours is not even parsed
             raise InvalidToken("the delegation token is not one of ours", _unverified_id(token))
         try:

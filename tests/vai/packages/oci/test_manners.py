@@ -328,9 +328,9 @@ async def test_a_manifest_that_cannot_be_one_is_refused(faulty, play):
 @pytest.mark.parametrize("name", ["../../other/manifests/1.0", "1.0?x=y", "a b", "sha256:12", "x" * 129])
 async def test_what_is_no_tag_is_not_asked_for(faulty, name):
     async with faulty.open() as registry:
-        with pytest.raises(InvalidSpec, match="no digest and no tag"):
+        with pytest.raises(InvalidSpec, match="neither a digest nor a tag"):
             await registry.manifest(name)
-        with pytest.raises(InvalidSpec, match="no digest and no tag"):
+        with pytest.raises(InvalidSpec, match="neither a digest nor a tag"):
             await registry.push_manifest(BODY, MANIFEST, name)
     assert faulty.seen == []
 

@@ -141,7 +141,7 @@ async def _fetch_referrers(
 async def _fetch_manifest(source: ContentStore, reference: str) -> FetchedManifest:
     descriptor, body = await source.manifest(reference)
     if descriptor.mediaType != MANIFEST:
-        raise BadContent(f"{descriptor.digest} is no artifact but an index of several")
+        raise BadContent(f"{descriptor.digest} is an index of several artifacts, not one artifact")
     return FetchedManifest(descriptor, body, read_manifest(body))
 
 

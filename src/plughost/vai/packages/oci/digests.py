@@ -19,7 +19,7 @@ def is_digest(text: str) -> bool:
 def hex_of(digest: str) -> str:
     """The hexadecimal digits of a digest, safe as a file name."""
     if not is_digest(digest):
-        raise BadContent(f"{digest[:80]!a} is no sha256 digest")
+        raise BadContent(f"{digest[:80]!a} is not a sha256 digest")
     return digest.removeprefix("sha256:")
 
 

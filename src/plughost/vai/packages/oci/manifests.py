@@ -77,7 +77,7 @@ def write_index(entries: list[Descriptor]) -> bytes:
 def check_descriptor(blob: Descriptor) -> Descriptor:
     """The descriptor, if it is valid; otherwise BadContent."""
     if not is_digest(blob.digest):
-        raise BadContent(f"{blob.digest[:80]!a} is no sha256 digest")
+        raise BadContent(f"{blob.digest[:80]!a} is not a sha256 digest")
     if not 0 <= blob.size <= MAX_BLOB:
         raise BadContent(f"{blob.digest} cannot have {blob.size} bytes")
     return blob

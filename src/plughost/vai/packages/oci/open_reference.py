@@ -39,4 +39,4 @@ def open_layout(path: Path) -> ContentStore:
         return LayoutFolder(path)
     if path.is_file():
         return LayoutTar(path)
-    raise InvalidSpec(f"{path} is no OCI layout: neither a folder with an oci-layout file nor a tar")
+    raise InvalidSpec(f"{path} is not an OCI layout: neither a folder with an oci-layout file nor a tar")

@@ -154,7 +154,7 @@ def _authority(text: str, at: int, authority: str) -> tuple[str, int | None]:
     if port is not None and not (_PORT.fullmatch(port) and 0 < int(port) < 65536):
         raise _syntax_error(text, at + colon + 1, "a port is a number from 1 to 65535")
     if port is None and bracket < 0 and "." not in host and host.lower() != "localhost":
-        raise _syntax_error(text, at, f"{host!a} is no registry's host: write HOST/REPOSITORY:TAG")
+        raise _syntax_error(text, at, f"{host!a} is not a registry's host: write HOST/REPOSITORY:TAG")
     try:
         return canonical_host(host), int(port) if port else None
     except ValueError as error:

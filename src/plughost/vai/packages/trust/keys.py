@@ -62,7 +62,7 @@ def parse_public(text: str) -> PublicKey:
     if len(raw) != 32:
         raise ValueError("an Ed25519 key has 32 bytes")
     if (int.from_bytes(raw, "little") & _Y_MASK) in _WEAK:
-        raise ValueError("it is no key: anybody could sign for it")
+        raise ValueError("it is a weak key: anybody could sign with it")
     return PublicKey(raw)
 
 

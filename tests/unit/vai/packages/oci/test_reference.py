@@ -42,7 +42,7 @@ def test_what_a_reference_means(text):
 BAD = {
     "": (1, "name a registry and a repository"),
     "devkit": (7, "name a registry and a repository"),
-    "acme/devkit:1": (1, "'acme' is no registry's host"),
+    "acme/devkit:1": (1, "'acme' is not a registry's host"),
     "registry.example/": (18, "repository's name"),
     "registry.example/Acme/x:1": (18, "lower-case"),
     "registry.example/acme/x y:1": (24, "no spaces"),

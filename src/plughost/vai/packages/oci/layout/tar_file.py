@@ -86,7 +86,7 @@ class LayoutTar:
                 raise NoLayout(error.message) from error
             raise
         if "oci-layout" not in found:
-            raise NoLayout(f"{self.path} is no OCI layout: it has no oci-layout file")
+            raise NoLayout(f"{self.path} is not an OCI layout: it has no oci-layout file")
         return found
 
     def _read(self, member: TarHeader) -> bytes:

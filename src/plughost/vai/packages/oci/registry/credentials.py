@@ -135,7 +135,7 @@ def _read(entry: AuthFileEntry, registry: str, path: Path) -> Credentials | None
         try:
             user, _, password = base64.b64decode(entry.auth, validate=True).decode().partition(":")
         except (binascii.Error, UnicodeError):
-            raise InvalidSpec(f"{path}: `auth` of {registry} is no base64") from None
+            raise InvalidSpec(f"{path}: `auth` of {registry} is not base64") from None
     password = password.rstrip("\0")
     if not (password or entry.identitytoken):
         return None
@@ -146,7 +146,7 @@ def _run_helper(helper: str, registry: str, path: Path, environ: Mapping[str, st
     """Runs a docker credential helper: the host on stdin, JSON on stdout, a failing exit status when it knows
     none."""
     if not _HELPER.fullmatch(helper):
-        raise InvalidSpec(f"{path}: {helper[:64]!a} is no credential helper's name")
+        raise InvalidSpec(f"{path}: {helper[:64]!a} is not the name of a credential helper")
     try:
         done = subprocess.run(
             [f"docker-credential-{helper}", "get"],

@@ -201,7 +201,7 @@ class Registry:
 
     def _manifest_url(self, reference: str) -> UrlTarget:
         if not is_digest(reference) and not is_tag(reference):
-            raise InvalidSpec(f"{reference[:128]!a} is no digest and no tag: {TAGS}")
+            raise InvalidSpec(f"{reference[:128]!a} is neither a digest nor a tag: {TAGS}")
         return self._url(f"manifests/{reference}")
 
     def _blob_url(self, blob: Descriptor) -> UrlTarget:
@@ -215,7 +215,7 @@ class Registry:
 def _check_manifest(response: httpx.Response, body: bytes, reference: str, target: UrlTarget) -> Descriptor:
     media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in (MANIFEST, INDEX):
-        raise BadContent(f"{target}: {media_type[:100]!a} is no OCI manifest")
+        raise BadContent(f"{target}: {media_type[:100]!a} is not an OCI manifest")
     digest = digest_of(body)
     if is_digest(reference) and digest != reference:
         raise BadContent(f"{target}: the manifest said to be {reference} is {digest}")

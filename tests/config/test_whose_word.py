@@ -72,6 +72,12 @@ def toml(value: Any) -> str:
 # The ways in: each ends with an error that says why, or the test fails.
 
 
+@pytest.fixture(autouse=True)
+def no_running_host(tmp_path_factory, monkeypatch):
+    """A word is a name of a plugin in a running host first: there is none here."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))
+
+
 def command_line(*words: str, cwd: Path) -> str:
     before = os.getcwd()
     os.chdir(cwd)

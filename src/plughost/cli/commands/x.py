@@ -67,7 +67,7 @@ def _find_running(choice: running.HostChoice, namespace: str | None) -> tuple[ru
     if namespace is None or choice.new:
         running.find_named(choice, None)
         return None
-    hosts = interrupt.run(choice.look())
+    hosts = interrupt.run(choice.look()) if choice.sockets() else []
     found = choice.one([host for host in hosts if _providers(host, namespace)], f"a plugin for {namespace!r}")
     return None if found is None else (found, _providers(found, namespace)[0])
 

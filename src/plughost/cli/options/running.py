@@ -94,7 +94,7 @@ class HostChoice:
 
     def find(self, plugin: str) -> FoundHost | None:
         """The running host that has the plugin; None if there is none, or none is wanted."""
-        if self.new:
+        if self.new or not self.sockets():
             return None
         found = [
             host

@@ -54,7 +54,7 @@ def test_a_machine_that_has_everything_lacks_nothing():
         ({"landlock": 0}, "Landlock", "switched off", "lsm=", {"strict", "landlock"}),
         ({"seccomp": False}, "seccomp", "none", "CONFIG_SECCOMP_FILTER", {"strict", "landlock"}),
         ({"inner": None}, "inner", "no C compiler", "apt install gcc", {"strict", "landlock"}),
-        ({"reports_denials": False}, "denials", "refused, and not told", "ptrace_scope", set()),
+        ({"reports_denials": False}, "denials", "refused, not reported", "ptrace_scope", set()),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_told_with_cause_and_remedy(facts, name, detail, remedy, lost):

@@ -51,8 +51,9 @@ def call(
     PARAMS is JSON, or - to read it from stdin.
 
     \b
-    plughost call plugins/echo-mcptest echo '{"text": "hi"}'
-    plughost call --contract mcptest ping -- python3 echo.py
+    Examples:
+      plughost call plugins/echo-mcptest echo '{"text": "hi"}'
+      plughost call --contract mcptest ping -- python3 echo.py
     """
     spec, rest = target.take(words)
     if not 1 <= len(rest) <= 2:

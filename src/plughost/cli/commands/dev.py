@@ -68,9 +68,10 @@ def dev(
     METHOD, optionally followed by its params as JSON.
 
     \b
-    plughost dev plugins/echo-mcptest
-    plughost dev plugins/echo-mcptest-go --build 'go build -o bin/echo echo.go'
-    plughost dev plugins/notes --grant declared --allow read=~/notes
+    Examples:
+      plughost dev plugins/echo-mcptest
+      plughost dev plugins/echo-mcptest-go --build 'go build -o bin/echo echo.go'
+      plughost dev plugins/notes --grant declared --allow read=~/notes
     """
     interrupt.run(_dev(target, folder, build, ignore, as_json=as_json, until_eof=until_eof))
 

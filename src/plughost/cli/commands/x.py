@@ -31,8 +31,9 @@ def x(root: Path | None, words: tuple[str, ...], target: targets.Target) -> None
     NAMESPACE selects the plugin and ARGS go to it unchanged. Its output and its exit code are passed on.
 
     \b
-    plughost x usage --json
-    plughost x --root dist/plugins usage --help
+    Examples:
+      plughost x usage --json
+      plughost x --root dist/plugins usage --help
     """
     notes: list[str] = []
     """Printed only if the command fails before the plugin answers: otherwise stderr is the plugin's."""

@@ -224,7 +224,7 @@ class Quarantined(PluginError):
     `Plugin.reload`. `__cause__` is the last failure."""
 
     code = "quarantined"
-    remedy = "fix the cause, then `plughost reload` the plugin"
+    remedy = "fix what failed, then reload it (`plughost reload`)"
 
 
 class Stopped(PluginError):

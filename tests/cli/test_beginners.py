@@ -153,7 +153,7 @@ def test_an_unsigned_and_a_revoked_package_say_what_became_of_them_and_what_to_d
     unsigned = install()
     assert "nobody has signed it" in unsigned
     assert "`plughost sign`" in unsigned
-    assert "--development" in unsigned
+    assert "plughost invoke ./FOLDER" in unsigned
     assert run("sign", "greeter-0.1.0.vai.tar", "--key", "signing.key").returncode == 0
     assert "if you trust that key, list it under publishers.example" in install()
     trust.write_text(f"[publishers.example]\nkeys = [{{ key = {json.dumps(key)}, revoked = true }}]\n")

@@ -412,3 +412,34 @@ def test_bytes_that_make_no_frame_are_shown_as_such():
     listen("in", b"hello\r\n\r\n")
     event = json.loads(told.lines[0])
     assert (event["event"], event["way"], event["head"]) == ("no_frame", "in", "hello\r\n\r\n")
+
+
+@pytest.mark.parametrize("contract", ["mcptest", "kaged"])
+def test_a_plugin_that_fails_at_its_start_shows_its_traceback_once_and_is_never_called_ready(
+    contract, tmp_path
+):
+    made = subprocess.run(
+        [*DEV[:-1], "new", contract, "greeter"], cwd=tmp_path, capture_output=True, timeout=60
+    )
+    assert made.returncode == 0
+    (tmp_path / "greeter/plugin.py").write_text("raise RuntimeError('boom')\n")
+    mine = tmp_path / "mine.toml"
+    mine.write_text(
+        f'[plugins.greeter]\ncontract = "{contract}"\ncwd = "greeter"\ncommand = ["python3", "plugin.py"]\n'
+        + ("" if contract == "mcptest" else "failure_limit = 1\n")
+    )
+    words = ["-c", str(mine), "--sandbox", "none", "--until-eof", "greeter"]
+    ran = subprocess.run(
+        [*DEV, *words], cwd=tmp_path, input=b"greeter.greet\n", capture_output=True, timeout=60
+    )
+    told = ran.stdout.decode()
+    assert (ran.returncode, told.count("RuntimeError: boom")) == (0, 1), told
+    assert "ready" not in told
+    assert "hint: fix the plugin; it is restarted when a file changes" in told
+    assert "plughost reload" not in told
+
+
+async def test_dev_takes_the_grants_and_the_sandbox_of_the_command_line(tmp_path, mark):
+    folder = plugin(tmp_path / "p", mark, env='{ A = "b" }')
+    async with dev(folder, "--sandbox", "none", "--env", "A=c", "--allow", "read=/tmp", mark=mark) as at:
+        await at.until("ready", plugin="p")

@@ -62,8 +62,9 @@ def call(
     for the call, and always for a folder, a bare command, -c, --record or options that adjust the plugin.
 
     \b
-    plughost call plugins/echo-mcptest echo '{"text": "hi"}'
-    plughost call --contract mcptest ping -- python3 echo.py
+    Examples:
+      plughost call plugins/echo-mcptest echo '{"text": "hi"}'
+      plughost call --contract mcptest ping -- python3 echo.py
     """
     name = None if recording.wanted else target.running_name(words)
     host = running.find_named(choice, name)

@@ -93,9 +93,10 @@ def conform(
     Exits with 1 if it does not. With --host, another ainb host is checked instead.
 
     \b
-    plughost conform plugins/echo-mcptest --sample 'echo {"text": "hi"}'
-    plughost conform . --axis shutdown --junit report.xml
-    plughost conform --host 'my-host --plugins {root}'
+    Examples:
+      plughost conform plugins/echo-mcptest --sample 'echo {"text": "hi"}'
+      plughost conform . --axis shutdown --junit report.xml
+      plughost conform --host 'my-host --plugins {root}'
     """
     on_verdict = (lambda _: None) if as_json else _print_verdict
     if host is not None:

@@ -46,7 +46,8 @@ def adopt(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> None
     Use it when you have moved a plugin's folder. The plugin that had the data before loses it.
 
     \b
-    plughost data adopt plugins/notes
+    Example:
+      plughost data adopt plugins/notes
     """
     spec = _take_spec(target, words)
     folder = get_contract(spec.contract).resolve(spec).folder

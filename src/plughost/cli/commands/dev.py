@@ -25,15 +25,19 @@ from plughost.cli.options import targets
 from plughost.cli.ui.dev_output import DevOutput
 from plughost.cli.ui.event_text import event_text, is_repetition
 from plughost.cli.ui.line_writer import LineWriter
+from plughost.contracts.registry import get_contract
+from plughost.contracts.resolve import resolve_in_thread
 from plughost.errors import InvalidSpec, PluginError
 from plughost.events import Logged, Subscription
-from plughost.host import Host
+from plughost.host import Host, Plugin
 from plughost.services.logs import MAX_MESSAGE
 from plughost.spec import PluginSpec
 from plughost.wire.messages import ABSENT
 
 INTERVAL = 0.2
 """Seconds between two scans of the files."""
+START = 0.4
+"""Seconds that a plugin without a handshake must have lived to be called ready."""
 SETTLE = 0.05
 """Seconds between rescans of files that are being written, until they no longer change."""
 
@@ -64,9 +68,10 @@ def dev(
     METHOD, optionally followed by its params as JSON.
 
     \b
-    plughost dev plugins/echo-mcptest
-    plughost dev plugins/echo-mcptest-go --build 'go build -o bin/echo echo.go'
-    plughost dev plugins/notes --grant declared --allow read=~/notes
+    Examples:
+      plughost dev plugins/echo-mcptest
+      plughost dev plugins/echo-mcptest-go --build 'go build -o bin/echo echo.go'
+      plughost dev plugins/notes --grant declared --allow read=~/notes
     """
     interrupt.run(_dev(target, folder, build, ignore, as_json=as_json, until_eof=until_eof))
 
@@ -180,11 +185,24 @@ class DevSession:
                 self._screen.redactor
             )  # its output is truncated before the screen gets it
             await plugin.start()
+            await self._settle(plugin, spec)
         except PluginError as error:
             self._screen.error(error)
         else:
             words = f"ready: {spec.name} ({spec.contract})"
             self._screen.show("ready", words, plugin=spec.name, contract=spec.contract)
+
+    async def _settle(self, plugin: Plugin, spec: PluginSpec) -> None:
+        """Waits a moment for a plugin without a handshake, and raises its failure: many programs fail while
+        they import their modules."""
+        resolved = await resolve_in_thread(get_contract(spec.contract), spec)
+        if resolved.policy.ready_timeout is not None:
+            return
+        end = time.monotonic() + START
+        while time.monotonic() < end:
+            if plugin.failure is not None:
+                raise plugin.failure.copy()
+            await asyncio.sleep(START / 20)
 
     def _spec(self) -> PluginSpec:
         """The spec of the folder as it is now. The values of its environment variables are redacted from here

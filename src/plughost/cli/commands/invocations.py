@@ -114,7 +114,8 @@ def prune(
     Running invocations are kept. Default: --older-than 30d --keep-bytes 1G.
 
     \b
-    plughost invocations prune --older-than 7d --dry-run
+    Example:
+      plughost invocations prune --older-than 7d --dry-run
     """
     from plughost.vai.records.retention import Pruned, Retention
 

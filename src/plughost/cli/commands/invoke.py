@@ -101,8 +101,9 @@ def invoke(
     the blocks and target of a compactor or the trigger of a harness; - reads it from stdin.
 
     \b
-    plughost invoke acme/devkit jira_search '{"query": "billing"}' --egress acme.atlassian.net
-    plughost invoke ./my-plugin greet '{"name": "Ada"}' --stream
+    Examples:
+      plughost invoke acme/devkit jira_search '{"query": "billing"}' --egress acme.atlassian.net
+      plughost invoke ./my-plugin greet '{"name": "Ada"}' --stream
     """
     from plughost.vai.bindings.binding import Binding, BindingPolicy, Scope
 

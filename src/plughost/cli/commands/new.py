@@ -31,8 +31,9 @@ def new(contract: str, name: str, language: str, parent: Path, as_json: bool) ->
     CONTRACT is mcptest, rune, ainb, kaged, vai or one that you have installed.
 
     \b
-    plughost new mcptest greeter
-    plughost new ainb greeter --lang go
+    Examples:
+      plughost new mcptest greeter
+      plughost new ainb greeter --lang go
     """
     made = writer.write(contract, name, language, parent)
     if as_json:

@@ -34,7 +34,7 @@ MARKS = {"added": "+", "removed": "-", "changed": "~", "mode": "x"}
 @click.option(
     "--development",
     is_flag=True,
-    help="Also install packages without a trusted signature. They are listed, but not run.",
+    help="Also install an untrusted package. It runs only where trust.toml has mode = development.",
 )
 @click.option("--locked", is_flag=True, help="Install only what the lock file pins.")
 @click.option("--save", is_flag=True, help="Pin this release and its key in the lock file.")
@@ -62,8 +62,9 @@ def install(
     """Install a package that has a trusted signature.
 
     \b
-    plughost install my-plugin-1.0.0.vai.tar
-    plughost install registry.example/acme/my-plugin:1.0.0 --locked
+    Examples:
+      plughost install my-plugin-1.0.0.vai.tar
+      plughost install registry.example/acme/my-plugin:1.0.0 --locked
     """
     from plughost.vai.packages import locate, lockfile
     from plughost.vai.packages.install import InstallResult, install

@@ -46,8 +46,9 @@ def pack(folder: Path, out: Path, as_json: bool) -> None:
     The same folder gives the same bytes on every machine.
 
     \b
-    plughost pack plugins/my-plugin
-    plughost pack . --out dist
+    Examples:
+      plughost pack plugins/my-plugin
+      plughost pack . --out dist
     """
     from plughost.vai.packages.pack import pack
 
@@ -67,7 +68,8 @@ def keygen(file: Path, as_json: bool) -> None:
     FILE gets the private key. FILE.pub and stdout get the public key, for the trust.toml of others.
 
     \b
-    plughost keygen ~/.config/plughost/signing.key
+    Example:
+      plughost keygen ~/.config/plughost/signing.key
     """
     from plughost.vai.packages.trust import keys
 
@@ -96,7 +98,8 @@ def sign(package: str, key: Path, out: Path | None, plain_http: bool, as_json: b
     Writes marketplace.signature.json beside the file, or adds the signature to an OCI layout or registry.
 
     \b
-    plughost sign my-plugin-1.0.0.vai.tar --key signing.key
+    Example:
+      plughost sign my-plugin-1.0.0.vai.tar --key signing.key
     """
     from plughost.vai.packages import locate
     from plughost.vai.packages import sign as signing
@@ -132,7 +135,8 @@ def verify(package: str, trust_file: Path | None, plain_http: bool, as_json: boo
     Exits with 1 if it is incomplete, altered or has no trusted signature.
 
     \b
-    plughost verify my-plugin-1.0.0.vai.tar --trust trust.toml
+    Example:
+      plughost verify my-plugin-1.0.0.vai.tar --trust trust.toml
     """
     from plughost.vai.packages import locate
     from plughost.vai.packages.trust import publishers

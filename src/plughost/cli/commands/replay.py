@@ -42,9 +42,10 @@ def replay(
     Exits with 1 if the other side sends something else than was recorded, and shows the difference.
 
     \b
-    plughost call --contract mcptest ping -- plughost replay echo.traffic
-    plughost replay echo.traffic --as-host plugins/echo-mcptest
-    plughost replay echo.traffic --as-host -- python3 echo.py
+    Examples:
+      plughost call --contract mcptest ping -- plughost replay echo.traffic
+      plughost replay echo.traffic --as-host plugins/echo-mcptest
+      plughost replay echo.traffic --as-host -- python3 echo.py
     """
     from plughost.testing import Traffic, play_host, play_plugin
 

@@ -95,9 +95,10 @@ def screen(
     Keys go to the plugin, except Ctrl+PgUp and Ctrl+PgDn (other screen) and Ctrl+Q (leave).
 
     \b
-    plughost screen plugins/echo-ainb
-    plughost screen --root dist/plugins
-    plughost screen plugins/echo-ainb --png echo.png --size 60x10
+    Examples:
+      plughost screen plugins/echo-ainb
+      plughost screen --root dist/plugins
+      plughost screen plugins/echo-ainb --png echo.png --size 60x10
     """
     wanted = _wanted(root, plugin, name, target)
     if png is not None or svg is not None:

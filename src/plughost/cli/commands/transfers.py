@@ -25,9 +25,10 @@ def push(package: str, reference: str, plain_http: bool, as_json: bool) -> None:
     PLUGHOST_REGISTRY_PASSWORD.
 
     \b
-    plughost push my-plugin-1.0.0.vai.tar registry.example/acme/my-plugin
-    plughost push registry.example/acme/my-plugin:1.0.0 other.example/acme/my-plugin
-    plughost push my-plugin-1.0.0.vai.tar oci-layout:some/folder
+    Examples:
+      plughost push my-plugin-1.0.0.vai.tar registry.example/acme/my-plugin
+      plughost push registry.example/acme/my-plugin:1.0.0 other.example/acme/my-plugin
+      plughost push my-plugin-1.0.0.vai.tar oci-layout:some/folder
     """
     from plughost.vai.packages import push as publishing
     from plughost.vai.packages.oci.reference import parse_reference
@@ -56,8 +57,9 @@ def pull(reference: str, into: str, trust_file: Path | None, plain_http: bool, a
     An interrupted download is continued. Of several signatures, one with a trusted key is preferred.
 
     \b
-    plughost pull registry.example/acme/my-plugin:1.0.0
-    plughost pull registry.example/acme/my-plugin:1.0.0 --out all-of-it.tar
+    Examples:
+      plughost pull registry.example/acme/my-plugin:1.0.0
+      plughost pull registry.example/acme/my-plugin:1.0.0 --out all-of-it.tar
     """
     from plughost.vai.packages import pull as pulling
     from plughost.vai.packages.oci.reference import parse_reference

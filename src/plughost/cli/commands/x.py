@@ -38,8 +38,9 @@ def x(root: Path | None, words: tuple[str, ...], target: targets.Target, choice:
     is started.
 
     \b
-    plughost x usage --json
-    plughost x --root dist/plugins usage --help
+    Examples:
+      plughost x usage --json
+      plughost x --root dist/plugins usage --help
     """
     notes: list[str] = []
     """Printed only if the command fails before the plugin answers: otherwise stderr is the plugin's."""

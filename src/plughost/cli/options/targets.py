@@ -45,7 +45,7 @@ _CHOOSING = {
         envvar="PLUGHOST_CONFIG",
         callback=_absolute_from_environment,
         help="Your plughost.toml. Only a file named here or in $PLUGHOST_CONFIG can grant access. "
-        "Default: the one in this folder, which cannot.",
+        "Default: plughost.toml in this folder, which cannot grant access.",
     ),
     "contract": click.option("--contract", metavar="NAME", help="Contract of the command after `--`."),
     "name": click.option("--name", help="Plugin name for the command after `--`. Default: its file name."),

@@ -10,7 +10,7 @@ from plughost._util.redaction.redactor import Redactor
 from plughost._util.text import TruncatedText
 from plughost.cli.ui import output
 from plughost.cli.ui.line_writer import LineWriter
-from plughost.errors import PluginError
+from plughost.errors import Crashed, HandshakeFailed, PluginError, Quarantined
 
 SHORTEST = 6
 """Minimum length of a redacted value: a shorter one would be found in the middle of words."""
@@ -42,7 +42,13 @@ class DevOutput:
             self._writer.tell(output.text_lines(*lines))
 
     def error(self, error: PluginError) -> None:
-        self.show("error", f"! {error.explain()}", error=error.report())
+        """Shows an error without the plugin's stderr, which was shown as it came."""
+        shown = error.copy()
+        shown.stderr_tail = ""
+        is_general = error.hint in ("", Quarantined.remedy)
+        if is_general and isinstance(error, Crashed | HandshakeFailed | Quarantined):
+            shown.hint = "fix the plugin; it is restarted when a file changes"
+        self.show("error", f"! {shown.explain()}", error=error.report())
 
     def _one_line(self, text: TruncatedText) -> str:
         return self.redactor.redact_truncated(text).rstrip("\r").replace("\n", "\\n")

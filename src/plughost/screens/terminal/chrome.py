@@ -25,16 +25,29 @@ class TabLabel(NamedTuple):
         return f"{self.source.name}/{self.screen}"
 
 
+LEAVE = "Ctrl+Q leaves "
+
+
 def status_line(tabs: Sequence[TabLabel], chosen: int, rate: float, width: int) -> Row:
-    """The status line: state, frame time, frames per second, dropped frames, and the keys."""
+    """The status line: state, frame time, frames per second, dropped frames, and the keys. A narrow one is
+    cut before the key that leaves."""
     tab = tabs[chosen]
     source = tab.source
     status = (
         f" {tab.title}  {source.state}  {source.took * 1e3:.1f} ms  {rate:.0f}/s  {source.dropped} dropped"
     )
-    keys = "Ctrl+Q leaves " if len(tabs) == 1 else "Ctrl+PgUp/PgDn other screens, Ctrl+Q leaves "
-    gap = width - len([*cells_of(status)]) - len(keys)
-    return line(status + " " * gap + keys if gap > 0 else status, width, REVERSED)
+    keys = LEAVE if len(tabs) == 1 else f"Ctrl+PgUp/PgDn other screens, {LEAVE}"
+    if _columns(status) + len(keys) >= width:
+        keys = LEAVE if len(LEAVE) < width else LEAVE.split(maxsplit=1)[0]
+    room = max(width - len(keys) - 1, 0)
+    status = status[:room]
+    while _columns(status) > room:  # of wide characters fewer fit
+        status = status[:-1]
+    return line(status + " " * (width - _columns(status) - len(keys)) + keys, width, REVERSED)
+
+
+def _columns(text: str) -> int:
+    return len([*cells_of(text)])
 
 
 def tab_line(tabs: Sequence[TabLabel], chosen: int, width: int) -> Row:

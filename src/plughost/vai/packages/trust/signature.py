@@ -55,7 +55,7 @@ class SignatureVerdict(msgspec.Struct, frozen=True):
         if self.posture == "unsigned":
             return (
                 f"get a signed package from {self.publisher}; if it is your own, `plughost sign` it and list "
-                f"the key in {trusted}, or install it unsigned with --development"
+                f"the key in {trusted}, or run it from its folder: plughost invoke ./FOLDER"
             )
         if self.posture == "invalid":
             return f"get the package and its signature from {self.publisher} again"

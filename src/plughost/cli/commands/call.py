@@ -67,7 +67,7 @@ def call(
         result = interrupt.run(_call_running(host.path, name, rest[0], params, timeout, origin, on_event))
     else:
         with recording.tap() as tap:
-            result = interrupt.run(_call(spec, rest[0], params, timeout, origin, on_event, tap))
+            result = interrupt.run(_call(spec, rest[0], params, timeout, origin, tap, on_event))
     output.answer(result)
 
 
@@ -104,8 +104,8 @@ async def _call(
     params: Any,
     timeout: float | None,
     context: dict[str, str],
-    on_event: OnEvent | None,
     tap: Tap | None,
+    on_event: OnEvent | None = None,
 ) -> msgspec.Raw:
     most = interrupt.ONE_SHOT_GRACE if timeout is None else min(timeout, interrupt.ONE_SHOT_GRACE)
     async with Host(tap=tap, max_grace=most) as host:

@@ -114,7 +114,7 @@ async def test_a_call_gives_no_longer_grace_than_its_own_timeout(monkeypatch, ti
     monkeypatch.setattr(call, "Host", Watched)
     spec = PluginSpec(contract="mcptest", name="p", command=HUNG)
     with pytest.raises(Timeout):
-        await call._call(spec, "greet", None, timeout, {}, None, None, Findings())
+        await call._call(spec, "greet", None, timeout, {}, None, Findings())
     assert given == [grace]
 
 

@@ -83,7 +83,7 @@ def call(
         findings = Findings()
         try:
             with recording.tap() as tap:
-                result = interrupt.run(_call(spec, rest[0], params, timeout, origin, on_event, tap, findings))
+                result = interrupt.run(_call(spec, rest[0], params, timeout, origin, tap, findings, on_event))
         except PluginError as error:
             findings.show(error)
             raise
@@ -124,9 +124,9 @@ async def _call(
     params: Any,
     timeout: float | None,
     context: dict[str, str],
-    on_event: OnEvent | None,
     tap: Tap | None,
     findings: Findings,
+    on_event: OnEvent | None = None,
 ) -> msgspec.Raw:
     most = interrupt.ONE_SHOT_GRACE if timeout is None else min(timeout, interrupt.ONE_SHOT_GRACE)
     async with Host(tap=tap, max_grace=most, handshakes=default_folder()) as host:

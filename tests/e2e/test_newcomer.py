@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from plughost.contracts import registry as contracts
-from plughost.scaffold import writer
+from plughost.scaffold.builtin import OURS
 from tests.support.confinable import needs
 from tests.support.newcomer import WHO, Newcomer, Tools, folder_outside_tmp
 from tests.support.workshop import need
@@ -32,9 +32,7 @@ def newcomer(request: pytest.FixtureRequest, outside: Path, tools: Tools) -> New
     return Newcomer(request.param, outside, tools)
 
 
-@pytest.mark.parametrize(
-    ("contract", "language"), [*((name, "python") for name in writer.contracts()), ("vai", "node")]
-)
+@pytest.mark.parametrize(("contract", "language"), [*((name, "python") for name in OURS), ("vai", "node")])
 def test_a_new_plugin_runs_confined_in_any_folder(newcomer, contract, language):
     need(language)
     name = f"greeter-{contract}-{language}"

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from plughost.scaffold import writer
+from plughost.scaffold.builtin import OURS
 from tests.support import ROOT, confinable
 from tests.support.wheel import build, checkout, install
 
@@ -120,7 +121,7 @@ def test_the_checkout_cannot_be_reached_from_it(installed):
     assert "No module named 'plughost_sdk'" in ran.stdout
 
 
-@pytest.mark.parametrize("contract", writer.contracts())
+@pytest.mark.parametrize("contract", OURS)
 def test_every_next_line_works_from_a_wheel_alone(contract, installed, place):
     if contract in CONFINED:
         confinable.needs("strict")

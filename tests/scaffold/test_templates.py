@@ -20,11 +20,10 @@ from plughost.contracts.registry import get_contract as contract_named
 from plughost.contracts.resolve import sandbox_class
 from plughost.events import Linted
 from plughost.scaffold import writer
-from plughost.scaffold.builtin import SHARED, TEMPLATES
+from plughost.scaffold.builtin import OURS, SHARED, TEMPLATES
 from tests.support import confinable, data_root, unhurried
 from tests.support.sdk import SDK
 
-OURS = sorted(path.name for path in TEMPLATES.iterdir() if path != SHARED)
 CASES = [(kind, language) for kind in OURS for language in writer.languages(kind)]
 each = pytest.mark.parametrize(("contract", "language"), CASES)
 
@@ -41,6 +40,7 @@ def conform(workshop, folder, contract):
 
 
 def test_every_contract_has_every_language():
+    assert sorted(OURS) == sorted(path.name for path in TEMPLATES.iterdir() if path != SHARED)
     assert len(CASES) == 4 * len(OURS) >= 12
 
 

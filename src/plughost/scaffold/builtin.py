@@ -8,6 +8,9 @@ TEMPLATES = Path(__file__).parent / "templates"
 SHARED = TEMPLATES / "shared"
 """Files that the templates of our own contracts share."""
 
+OURS = ("ainb", "kaged", "mcptest", "rune", "vai")
+"""Our own contracts that have templates."""
+
 MCPTEST = TEMPLATES / "mcptest"
 RUNE = TEMPLATES / "rune"
 AINB = TEMPLATES / "ainb"

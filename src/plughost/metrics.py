@@ -1,11 +1,12 @@
 """PluginMetrics: counters and latencies of one plugin, for `ps`, events and exporters.
 
-Every call is recorded, so recording must cost a fraction of a microsecond: latencies are counted in a
-histogram of fixed size, and nothing is computed before somebody asks.
+Every call is recorded, so recording must cost a fraction of a microsecond: a call appends its latency to a
+list, which is counted in a histogram of fixed size now and then.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import accumulate
 from math import frexp, ldexp
 from typing import Any
@@ -20,38 +21,58 @@ SHORTEST = -18
 """The first bucket begins at 2^-19 s, about 2 µs; a shorter latency is counted there."""
 BUCKETS = 32 * PER_OCTAVE
 """The last bucket ends at 2^13 s, more than two hours; a longer latency is counted there."""
+BATCH = 1024
+"""Latencies that are collected before they are counted."""
 _OFFSET = -(SHORTEST + 1) * PER_OCTAVE
 
 
 class Latencies:
-    """A histogram of latencies with logarithmic buckets."""
+    """A histogram of latencies with logarithmic buckets. Latencies are collected first and counted in
+    batches."""
 
-    __slots__ = ("_counts",)
+    __slots__ = ("_counts", "recent")
 
     def __init__(self) -> None:
         self._counts = [0] * BUCKETS
+        self.recent: list[float] = []
+        """Latencies in seconds that are not counted yet. Who appends one calls `count_recent` when there are
+        `BATCH` of them."""
 
-    def add(self, seconds: float) -> None:
-        """Count one latency."""
-        mantissa, exponent = frexp(seconds or 1e-9)  # the logarithm of 0 has no bucket
-        bucket = int((exponent + 2 * mantissa) * PER_OCTAVE + _OFFSET)
-        if not 0 <= bucket < BUCKETS:
-            bucket = 0 if bucket < 0 else BUCKETS - 1
-        self._counts[bucket] += 1
+    def count_recent(self) -> None:
+        """Count the latencies of `recent` in their buckets."""
+        recent = sorted(self.recent)
+        self.recent.clear()
+        first = 0
+        while first < len(recent):
+            bucket = _bucket(recent[first])
+            end = len(recent) if bucket == BUCKETS - 1 else bisect_left(recent, _bound(bucket + 1), first)
+            self._counts[bucket] += end - first
+            first = end
 
     @property
     def count(self) -> int:
-        """How many were counted."""
-        return sum(self._counts)
+        """How many latencies there are."""
+        return sum(self._counts) + len(self.recent)
 
     def quantile(self, part: float) -> float | None:
         """The latency in seconds that `part` of all calls did not exceed; None before the first call."""
+        self.count_recent()
         rank = part * self.count
         if not rank:
             return None
         bucket = next(place for place, seen in enumerate(accumulate(self._counts)) if seen >= rank)
-        octave, step = divmod(bucket, PER_OCTAVE)
-        return ldexp(1 + (step + 0.5) / PER_OCTAVE, octave + SHORTEST - 1)
+        return _bound(bucket + 0.5)
+
+
+def _bucket(seconds: float) -> int:
+    mantissa, exponent = frexp(max(seconds, 1e-9))
+    return min(max(int((exponent + 2 * mantissa) * PER_OCTAVE + _OFFSET), 0), BUCKETS - 1)
+
+
+def _bound(bucket: float) -> float:
+    """The latency at which a bucket begins."""
+    octave, step = divmod(bucket, PER_OCTAVE)
+    return ldexp(1 + step / PER_OCTAVE, int(octave) + SHORTEST - 1)
 
 
 class LastError(msgspec.Struct, frozen=True):
@@ -67,7 +88,7 @@ class PluginMetrics:
     """Everything that is measured of one plugin since it was added. Read the attributes, or `snapshot`."""
 
     __slots__ = (
-        "_failed", "cancelled", "failures", "last_error", "latencies", "on_call", "refused", "restarts",
+        "_failed", "cancelled", "failures", "last_error", "latencies", "refused", "restarts",
         "started_at",
     )  # fmt: skip
 
@@ -77,8 +98,6 @@ class PluginMetrics:
         self.restarts = 0
         """How often a process was started again after one had failed."""
         self.latencies = Latencies()
-        self.on_call = self.latencies.add
-        """Called with the seconds of each call when it ends: no method that only forwards."""
         self.refused = 0
         """Calls that were refused at once: the plugin is quarantined, stopped or overloaded."""
         self.failures = 0
@@ -97,6 +116,8 @@ class PluginMetrics:
     def on_call_failed(self, error: PluginError, now: float) -> None:
         """A call has failed."""
         self.failures += 1
+        if len(self.latencies.recent) >= BATCH:
+            self.latencies.count_recent()
         self.last_error = LastError(error.code, error.message, now)
 
     def on_started(self, now: float, *, one_shot: bool) -> None:

@@ -28,7 +28,7 @@ from plughost.engine.progress import OnEvent
 from plughost.engine.session import Session
 from plughost.engine.supervisor import State
 from plughost.errors import BudgetExceeded, InvalidSpec, Malformed, PluginError, Stopped, UnknownMethod
-from plughost.metrics import PluginMetrics
+from plughost.metrics import BATCH, PluginMetrics
 from plughost.permissions.capability import Capability
 from plughost.permissions.operator_only import OperatorAccess
 from plughost.plugin_delegate import PluginDelegate
@@ -90,6 +90,7 @@ class Plugin:
         self._reloading = asyncio.Lock()
         self.metrics = PluginMetrics()
         """What is measured of it: calls, latencies, restarts, the last error."""
+        self._latencies = self.metrics.latencies.recent
         self._time = context.clock.time
 
     def __repr__(self) -> str:
@@ -265,8 +266,6 @@ class Plugin:
         instance = self._current
         if instance is None:
             instance = self._route()
-        time = self._time
-        began = time()
         try:
             pending = instance.submit(method, params, timeout, context, priority)
         except PluginError as error:
@@ -282,11 +281,14 @@ class Plugin:
             self.metrics.cancelled += 1
             raise
         except PluginError as error:
-            self.metrics.on_call((now := time()) - began)
+            self._latencies.append((now := self._time()) - pending.began)
             self.metrics.on_call_failed(error, now)
             self._report_call(method, now - began, error)
             raise
-        self.metrics.on_call((now := time()) - began)
+        latencies = self._latencies
+        latencies.append((now := self._time()) - pending.began)
+        if len(latencies) >= BATCH:
+            self.metrics.latencies.count_recent()
         if answer.error is not NOTHING:
             failure = pending.owner.failure(pending, answer)
             self.metrics.on_call_failed(failure, now)

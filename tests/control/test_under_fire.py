@@ -37,12 +37,11 @@ async def disturb(client: ControlClient, mark: str, done: asyncio.Event) -> list
         elif what == "restart":
             await client.restart(name)
         else:
-            for pid in plugin_processes(f"{mark}\0{name}"):
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
             # It is quarantined: mcptest is never started again by itself.
             while (await client.inspect(name))["state"] != "Quarantined":
-                await client.ps()
+                for pid in plugin_processes(f"{mark}\0{name}"):
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, signal.SIGKILL)
             await client.start(name)
         did.append(what)
     return did

@@ -174,7 +174,7 @@ MUTANTS = [
     Mutant("calls-outlive-their-client", "control/connection.py", "            for task in self._requests.values():\n                task.cancel()\n            await", "            await", "tests/control/test_client.py"),
     Mutant("clients-wait-for-a-dead-host", "control/client.py", "opened.result.set_exception(self._lost.copy())", "pass", "tests/control/test_client.py"),
     Mutant("a-restart-ends-with-its-client", "control/verbs.py", "return await asyncio.shield(task)", "return await task", "tests/control/test_client.py"),
-    Mutant("latencies-are-not-counted", "metrics.py", "self._counts[bucket] += 1", "self._counts[bucket] = 1", "tests/unit/test_metrics.py"),
+    Mutant("latencies-are-not-counted", "metrics.py", "self._counts[bucket] += end - first", "self._counts[bucket] += 1", "tests/unit/test_metrics.py"),
     Mutant("specs-show-their-secrets", "spec.py", '        return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, command={list(self.command)!r})"', '        return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, env={self.env!r})"', "tests/host tests/contracts/mcptest/test_mcptest.py tests/cli"),
     Mutant("nul-in-a-command", "contracts/resolve.py", 'isinstance(word, str) and "\\0" not in word for word in words', "isinstance(word, str) for word in words", f"{MCPTEST} tests/host tests/faults/test_machine.py"),
     Mutant("limits-are-not-summed", "sandbox/memory/process_tree.py", "            found += _children(pid)", "            pass", "tests/sandbox/test_memory_and_groups.py"),

@@ -185,6 +185,7 @@ class Peer:
         pending.fill(
             self._owner, number, method, frame, timeout, FOREVER if timeout is None else now + timeout
         )
+        pending.began = now
         if self._open and (priority or not self._waiting) and self._has_room(priority):
             self._send(pending, now, priority)
         else:

@@ -42,8 +42,8 @@ class PendingCall(asyncio.Future[Response]):
     every call."""
 
     __slots__ = (
-        "_context", "_waiter", "answer", "context", "deadline", "frame", "listener", "method", "number",
-        "on_event", "owner", "params", "timeout",
+        "_context", "_waiter", "answer", "began", "context", "deadline", "frame", "listener", "method",
+        "number", "on_event", "owner", "params", "timeout",
     )  # fmt: skip
 
     number: int
@@ -52,6 +52,8 @@ class PendingCall(asyncio.Future[Response]):
     """The encoded request; empty once it is written."""
     timeout: float | None
     deadline: float
+    began: float
+    """When the call was submitted, on the host's monotonic clock."""
     params: Any
     """Set, like `context`, only while the call waits: another instance may take it over and encode it
     anew."""

@@ -288,7 +288,7 @@ async def test_a_call_that_does_not_stop_ends_the_process_and_its_neighbours(slo
     with pytest.raises(plughost.CollateralFailure) as caught:
         await neighbour
     assert caught.value.code == "collateral"
-    assert "one had not stopped 3 s after it was told to" in caught.value.message
+    assert "one had not stopped 3 s after it was cancelled" in caught.value.message
     await until(lambda: plugin.state == "Backoff")
     clock.advance(0.5)
     assert (await later).status == "succeeded"  # by the next process: it had not been given to this one

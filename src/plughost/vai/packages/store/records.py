@@ -102,7 +102,9 @@ def _read(path: Path, folder: int) -> Release:
 
 
 def _damaged(path: Path, why: str) -> InvalidSpec:
-    return InvalidSpec(f"{escape_controls(str(path))} is damaged: {why}", hint="remove and reinstall it")
+    return InvalidSpec(
+        f"{escape_controls(str(path))} is damaged: {why}", hint="remove it and reinstall the package"
+    )
 
 
 def _open_checked(path: Path, parent: int | None, kind: str) -> int:

@@ -237,7 +237,7 @@ class Plugin:
         priority: bool = ...,
     ) -> Any: ...
 
-    async def call(
+    async def call(  # noqa: PLR0912 every call goes through it: a helper for each branch would cost
         self,
         method: str,
         params: Any = ABSENT,
@@ -283,7 +283,7 @@ class Plugin:
         except PluginError as error:
             self._latencies.append((now := self._time()) - pending.began)
             self.metrics.on_call_failed(error, now)
-            self._report_call(method, now - began, error)
+            self._report_call(method, now - pending.began, error)
             raise
         latencies = self._latencies
         latencies.append((now := self._time()) - pending.began)
@@ -292,10 +292,10 @@ class Plugin:
         if answer.error is not NOTHING:
             failure = pending.owner.failure(pending, answer)
             self.metrics.on_call_failed(failure, now)
-            self._report_call(method, now - began, failure)
+            self._report_call(method, now - pending.began, failure)
             raise failure
         if self._context.on_call_ended is not None:
-            self._report_call(method, now - began, None)
+            self._report_call(method, now - pending.began, None)
         if type is msgspec.Raw:
             return answer.result
         if type is Response:

@@ -139,7 +139,7 @@ def test_a_symlink_to_a_socket_or_a_device_brings_nothing(code, folder):
         (code / "run").symlink_to(folder / "socket")
         with pytest.raises(LaunchFailed):
             find(code, ["./run"])
-        with pytest.raises(SandboxUnavailable, match="no file and no folder"):
+        with pytest.raises(SandboxUnavailable, match="neither a file nor a folder"):
             resolve_grants(Access(read=(str(folder / "socket"),)))
     (code / "dev").symlink_to("/dev/null")
     with pytest.raises(LaunchFailed):
@@ -157,7 +157,7 @@ def test_a_program_brings_no_private_libraries_and_no_private_loader(code, home)
     assert not any(trusted_files.is_beneath(path, str(home)) for path in brought(found))
     assert any("libc.so.6" in path for path in found.libraries)
     (code / "run").write_bytes(program(str(home / ".ssh" / "id")))
-    with pytest.raises(SandboxUnavailable, match="no public file"):
+    with pytest.raises(SandboxUnavailable, match="not a public file"):
         find(code, ["./run"])
 
 
@@ -165,7 +165,7 @@ def test_a_program_brings_no_private_libraries_and_no_private_loader(code, home)
 def test_a_loader_is_a_file_and_never_a_folder_with_all_that_is_in_it(code, home, named):
     place = str(home / ".ssh") if named == "granted" else named
     (code / "run").write_bytes(program(place))
-    with pytest.raises(SandboxUnavailable, match="no public file"):
+    with pytest.raises(SandboxUnavailable, match="not a public file"):
         find(code, ["./run"], read=(str(home / ".ssh"),))
 
 
@@ -377,7 +377,7 @@ def test_only_an_interpreter_is_looked_up_by_name(code, home):
     (home / "py" / "bin" / "private-tool").chmod(0o755)
     env = {"PATH": str(home / "py" / "bin")}
     script(code, "/usr/bin/env private-tool")
-    with pytest.raises(SandboxUnavailable, match="no known interpreter"):
+    with pytest.raises(SandboxUnavailable, match="not a known interpreter"):
         find(code, ["./run"], env)
 
 
@@ -393,8 +393,8 @@ def test_what_cannot_be_granted():
     for path, why in (
         ("relative", "relative"),
         ("/no/such", "No such file"),
-        ("/proc/1", "no plugin's"),
-        ("/", "no plugin's"),
+        ("/proc/1", "must not be given to a plugin"),
+        ("/", "must not be given to a plugin"),
     ):
         with pytest.raises(SandboxUnavailable, match=why):
             resolve_grants(Access(read=(path,)))

@@ -54,7 +54,8 @@ async def recovery(subject: PluginUnderTest) -> None:
 
 
 def _last_words(scene: HostedPlugin) -> str:
-    words = [line.message for line in scene.host.service("logs").recent(scene.plugin.name)]
+    lines = scene.host.service("logs").recent(scene.plugin.name)
+    words = [line.message for line in lines if line.source in ("log", "stderr")]
     return f"; its last words: {words[-1]}" if words else "; it must not rely on having ended cleanly"
 
 

@@ -33,6 +33,8 @@ class Verbs:
         self._host = managed.host
         self._on_stop = on_stop
         self._changes: set[asyncio.Task[Any]] = set()
+        self._clock_offset = time.time() - self._now()
+        """Seconds between the host's clock and the time of day, read once: an event has one time only."""
 
     async def close(self) -> None:
         """Cancel all changes that are not done yet."""
@@ -112,7 +114,7 @@ class Verbs:
 
     def _dated(self, event: Event) -> dict[str, Any]:
         """An event with the time of day, in UTC."""
-        moment = datetime.fromtimestamp(time.time() - self._now() + event.at, UTC)
+        moment = datetime.fromtimestamp(self._clock_offset + event.at, UTC)
         document: dict[str, Any] = msgspec.to_builtins(event)
         return {"time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"), **document}
 

@@ -254,7 +254,7 @@ class Spawned(NamedTuple):
 
 def spawn(launch: Launch) -> Spawned:
     """Start the launcher, without waiting for what it does. LaunchFailed when it cannot be started; then, as
-    after any other exception, nothing of it is left."""
+    after any other exception, it has been killed and its pipes are closed."""
     if not sys.platform.startswith("linux"):
         raise LaunchFailed(
             f"plughost cannot run plugins on {sys.platform} yet: only on Linux can it make sure that "

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
+
+import msgspec
 
 from plughost.catalogue import Catalogue
 from plughost.clock import Clock
 from plughost.contracts.base import ResolvedSpec
+from plughost.engine.io.process_link import ProcessLink
 from plughost.engine.io.tap import Tap
-from plughost.engine.link import Link
+from plughost.engine.link import Link, OpenLink
 from plughost.errors import PluginError
 from plughost.events import EventHub
 from plughost.handshake_store import HandshakeStore
@@ -74,3 +78,15 @@ class HostContext:
         if resolved.open_link is not None:
             return None
         return await self.sandboxes.confine(spec, resolved)
+
+    def link_opener(self, resolved: ResolvedSpec, confinement: SandboxPlan | None) -> OpenLink | None:
+        """How a process is started with this sandbox; None if the sandbox could not be prepared. A plugin
+        that is not a process has an opener of its own."""
+        if confinement is None:
+            return resolved.open_link
+        launch = confinement.launch
+        # Some sandboxes need a certain mode.
+        mode = self.launch_mode if launch.mode == "auto" else launch.mode
+        return functools.partial(
+            ProcessLink, msgspec.structs.replace(launch, launcher=self.launcher, mode=mode)
+        )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -16,11 +15,11 @@ from plughost._util.seconds import check_seconds
 from plughost.catalogue import MAX_ENTRIES, CatalogueEntry, describe
 from plughost.clock import Clock
 from plughost.contracts.base import Contract, ResolvedSpec
+from plughost.contracts.plugin_calls import CallOptions
 from plughost.contracts.registry import CLIENTS
 from plughost.contracts.resolve import check_runnable, resolve_in_thread, sandbox_class
 from plughost.engine.caller import Caller
 from plughost.engine.instance import Instance
-from plughost.engine.io.process_link import ProcessLink
 from plughost.engine.io.tap import Origin, Tap, Tapping
 from plughost.engine.launcher.errors import as_launch_failure
 from plughost.engine.link import OpenLink
@@ -32,7 +31,7 @@ from plughost.metrics import BATCH, PluginMetrics
 from plughost.permissions.capability import Capability
 from plughost.permissions.operator_only import OperatorAccess
 from plughost.plugin_delegate import PluginDelegate
-from plughost.sandbox.explain.lints import lints
+from plughost.plugin_inspection import inspect_plugin
 from plughost.sandbox.memory.meter import MeteredTree
 from plughost.sandbox.memory.process_tree import cpu_seconds, memory_of
 from plughost.sandbox.plan import SandboxPlan
@@ -217,11 +216,9 @@ class Plugin:
         method: str,
         params: Any = ...,
         *,
-        timeout: float | None = ...,
-        context: Mapping[str, str] | None = ...,
         type: type[T],
-        on_event: OnEvent | None = ...,
         priority: bool = ...,
+        **options: Unpack[CallOptions],
     ) -> T: ...
 
     @overload
@@ -230,11 +227,9 @@ class Plugin:
         method: str,
         params: Any = ...,
         *,
-        timeout: float | None = ...,
-        context: Mapping[str, str] | None = ...,
         type: Any = ...,
-        on_event: OnEvent | None = ...,
         priority: bool = ...,
+        **options: Unpack[CallOptions],
     ) -> Any: ...
 
     async def call(  # noqa: PLR0912 every call goes through it: a helper for each branch would cost
@@ -422,16 +417,9 @@ class Plugin:
         self._methods = resolved.methods
         self._confinement = confinement
         self._prepare_failure = failure
-        self._open_link: OpenLink | None = resolved.open_link
+        self._open_link = self._context.link_opener(resolved, confinement)
         self._metered_tree: MeteredTree | None = None
-        if confinement is None:
-            return
-        launch = confinement.launch
-        # Some sandboxes need a certain mode.
-        mode = self._context.launch_mode if launch.mode == "auto" else launch.mode
-        launch = msgspec.structs.replace(launch, launcher=self._context.launcher, mode=mode)
-        self._open_link = functools.partial(ProcessLink, launch)
-        if (limit := confinement.metered_memory) is not None:
+        if confinement is not None and (limit := confinement.metered_memory) is not None:
             self._metered_tree = MeteredTree(
                 limit, weak_callback(self._launcher_pids, ()), weak_callback(self._on_memory_exceeded)
             )
@@ -483,45 +471,7 @@ class Plugin:
 
     def inspect(self) -> dict[str, Any]:
         """Its spec, state, lifecycle settings and instances as a dict, for `plughost ps` and scripts."""
-        policy = self._resolved.policy
-        return {
-            "name": self.name,
-            "contract": self.contract,
-            "command": list(self.spec.command),
-            "cwd": self.spec.cwd,
-            "env": sorted(self._resolved.env),
-            "grants": list(self.spec.grants),
-            "capabilities": sorted(map(str, self.capabilities)),
-            "provides": {kind: list(names) for kind, names in self.provides.items()},
-            "sandbox": self.sandbox,
-            "lints": [*self._resolved.lints, *lints(self.spec, self.sandbox)],
-            "state": self.state,
-            "failure": None if (failure := self.failure) is None else failure.report(),
-            "generation": self._generation,
-            "metrics": self.metrics.snapshot(self._time()),
-            "lifecycle": {
-                "start": "per call" if policy.one_shot else "eager" if policy.eager else "first call",
-                "call_timeout": policy.call_timeout,
-                "max_in_flight": policy.max_in_flight,
-                "grace": policy.grace,
-                "respawn": policy.respawn,
-            },
-            "instances": [
-                {
-                    "generation": instance.generation,
-                    "state": instance.state.value,
-                    "pid": instance.pid,
-                    "held_by": instance.held_by,
-                    "confined_by": list(instance.confined_by),
-                    "in_flight": instance.in_flight,
-                    "waiting": instance.waiting,
-                    "stopping": instance.stopping,
-                    "dropped": instance.dropped,
-                    "failures": instance.failures,
-                }
-                for instance in sorted(self._instances, key=lambda instance: instance.generation)
-            ],
-        }
+        return inspect_plugin(self, self._resolved, self._instances)
 
     # Routing of calls to instances
 

@@ -16,15 +16,15 @@ import os
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
 from plughost import host as asynchronous
 from plughost._util.loop_thread import LoopThread, in_daemon_thread
 from plughost._util.seconds import check_seconds
 from plughost.clock import Clock
+from plughost.contracts.plugin_calls import CallOptions
 from plughost.engine.caller import Caller
 from plughost.engine.io.tap import Tap
-from plughost.engine.progress import OnEvent
 from plughost.errors import Stopped
 from plughost.events import Event
 from plughost.events import Subscription as EventQueue
@@ -69,59 +69,25 @@ class Plugin:
         return self.asynchronous.generation
 
     @overload
-    def call(
-        self,
-        method: str,
-        params: Any = ...,
-        *,
-        timeout: float | None = ...,
-        context: Mapping[str, str] | None = ...,
-        type: type[T],
-        on_event: OnEvent | None = ...,
-    ) -> T: ...
+    def call(self, method: str, params: Any = ..., *, type: type[T], **options: Unpack[CallOptions]) -> T: ...
 
     @overload
     def call(
-        self,
-        method: str,
-        params: Any = ...,
-        *,
-        timeout: float | None = ...,
-        context: Mapping[str, str] | None = ...,
-        type: Any = ...,
-        on_event: OnEvent | None = ...,
+        self, method: str, params: Any = ..., *, type: Any = ..., **options: Unpack[CallOptions]
     ) -> Any: ...
 
     def call(
-        self,
-        method: str,
-        params: Any = ABSENT,
-        *,
-        timeout: float | None = None,
-        context: Mapping[str, str] | None = None,
-        type: Any = Any,
-        on_event: OnEvent | None = None,
+        self, method: str, params: Any = ABSENT, *, type: Any = Any, **options: Unpack[CallOptions]
     ) -> Any:
         """Call a method and return its result. Parameters and errors are those of `plughost.Plugin.call`."""
-        call = self.submit(method, params, timeout=timeout, context=context, type=type, on_event=on_event)
-        return self._loop.wait(call)
+        return self._loop.wait(self.submit(method, params, type=type, **options))
 
     def submit(
-        self,
-        method: str,
-        params: Any = ABSENT,
-        *,
-        timeout: float | None = None,
-        context: Mapping[str, str] | None = None,
-        type: Any = Any,
-        on_event: OnEvent | None = None,
+        self, method: str, params: Any = ABSENT, *, type: Any = Any, **options: Unpack[CallOptions]
     ) -> concurrent.futures.Future[Any]:
         """Call a method without waiting; the future has its result. Many calls can be open at a time, without
         a thread each. `on_event` is called in the host's own thread."""
-        call = self.asynchronous.call(
-            method, params, timeout=timeout, context=context, type=type, on_event=on_event
-        )
-        return self._loop.submit(call)
+        return self._loop.submit(self.asynchronous.call(method, params, type=type, **options))
 
     def notify(self, method: str, params: Any = ABSENT, *, urgent: bool = False) -> bool:
         """Send a notification; False when the plugin is not running."""

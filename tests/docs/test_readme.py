@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.support import ROOT, until
-from tests.support.confinable import needs
-from tests.support.newcomer import WHO, Newcomer, Tools, folder_outside_tmp
+from tests.support.newcomer import WHO, Newcomer, Tools, tools_outside_tmp
 
 AUTHOR, EMBED, OPERATE = re.findall(r"```(?:sh|python)\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
 
 
 @pytest.fixture(scope="module")
-def outside() -> Iterator[Path]:
-    with folder_outside_tmp() as folder:
-        yield folder
-
-
-@pytest.fixture(scope="module")
-def tools(outside: Path) -> Tools:
-    needs("strict")
-    return Tools(outside)
+def tools() -> Iterator[Tools]:
+    with tools_outside_tmp() as tools:
+        yield tools
 
 
 @pytest.mark.parametrize("who", WHO)
-async def test_the_snippets_of_the_readme_work_in_turn(who, outside, tools):
-    newcomer = Newcomer(who, outside, tools)
+async def test_the_snippets_of_the_readme_work_in_turn(who, tools):
+    newcomer = Newcomer(who, tools)
     [promised] = re.findall(r"# (\{.*\})$", AUTHOR, re.M)
     assert newcomer.run(AUTHOR).splitlines()[-1] == promised
 

@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from plughost.contracts import registry as contracts
 from plughost.scaffold.builtin import OURS
-from tests.support.confinable import needs
-from tests.support.newcomer import WHO, Newcomer, Tools, folder_outside_tmp
+from tests.support.newcomer import WHO, Newcomer, Tools, tools_outside_tmp
 from tests.support.workshop import need
 
 
 @pytest.fixture(scope="module")
-def outside() -> Iterator[Path]:
-    with folder_outside_tmp() as folder:
-        yield folder
-
-
-@pytest.fixture(scope="module")
-def tools(outside: Path) -> Tools:
-    needs("strict")
-    return Tools(outside)
+def tools() -> Iterator[Tools]:
+    with tools_outside_tmp() as tools:
+        yield tools
 
 
 @pytest.fixture(scope="module", params=WHO)
-def newcomer(request: pytest.FixtureRequest, outside: Path, tools: Tools) -> Newcomer:
-    return Newcomer(request.param, outside, tools)
+def newcomer(request: pytest.FixtureRequest, tools: Tools) -> Newcomer:
+    return Newcomer(request.param, tools)
 
 
 @pytest.mark.parametrize(("contract", "language"), [*((name, "python") for name in OURS), ("vai", "node")])

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
+from tests.support.confinable import needs
 
 NOBODY = 65534
 OUTSIDE_TMP = "/var/tmp"
@@ -22,12 +23,13 @@ WHO = ("root", "ordinary user") if os.geteuid() == 0 else ("ordinary user",)
 
 
 @contextmanager
-def folder_outside_tmp() -> Iterator[Path]:
-    """A folder that every user can reach, removed with all that is in it."""
+def tools_outside_tmp() -> Iterator[Tools]:
+    """What newcomers need, in a folder that every user can reach; it is removed with all that is in it."""
+    needs("strict")
     made = tempfile.mkdtemp(prefix="plughost-test-", dir=OUTSIDE_TMP)
     try:
         os.chmod(made, 0o755)
-        yield Path(os.path.realpath(made))
+        yield Tools(Path(os.path.realpath(made)))
     finally:
         shutil.rmtree(made)
 
@@ -36,6 +38,7 @@ class Tools:
     """A virtual environment with plughost and the SDK, of an interpreter that every user can reach."""
 
     def __init__(self, place: Path) -> None:
+        self.place = place
         home = place / "venv"
         command = [_python(), "-m", "venv", "--without-pip", str(home)]
         subprocess.run(command, check=True, capture_output=True, timeout=100)
@@ -58,8 +61,8 @@ class Tools:
 class Newcomer:
     """`root`, or an ordinary user whose home is closed to all others."""
 
-    def __init__(self, who: str, place: Path, tools: Tools) -> None:
-        self.home = place / who.replace(" ", "-")
+    def __init__(self, who: str, tools: Tools) -> None:
+        self.home = tools.place / who.replace(" ", "-")
         self.home.mkdir()
         self.uid = os.geteuid()
         if who != "root":

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
 import msgspec
 
+from plughost.contracts.plugin_calls import CallOptions
 from plughost.control.errors import HostLost, from_report
 from plughost.control.messages import MAX_LINE, ControlAnswer, ControlRequest, decode_answer
+from plughost.engine.progress import OnEvent
 from plughost.errors import InvalidSpec, Overloaded, PluginError
 from plughost.wire.messages import ABSENT, decode, encode
 
@@ -22,7 +24,6 @@ MAX_LINES = 100_000
 """Log lines that wait to be read; with more, following them fails."""
 
 T = TypeVar("T")
-OnEvent = Callable[[msgspec.Raw], object]
 
 
 class _OpenRequest:
@@ -80,10 +81,8 @@ class ControlClient:
         method: str,
         params: Any = ...,
         *,
-        timeout: float | None = ...,
-        context: Mapping[str, str] | None = ...,
         type: type[T],
-        on_event: OnEvent | None = ...,
+        **options: Unpack[CallOptions],
     ) -> T: ...
 
     @overload
@@ -93,10 +92,8 @@ class ControlClient:
         method: str,
         params: Any = ...,
         *,
-        timeout: float | None = ...,
-        context: Mapping[str, str] | None = ...,
         type: Any = ...,
-        on_event: OnEvent | None = ...,
+        **options: Unpack[CallOptions],
     ) -> Any: ...
 
     async def call(
@@ -267,6 +264,8 @@ class RemotePlugin:
         self._client = client
         self.name = name
 
-    async def call(self, method: str, params: Any = ABSENT, **options: Any) -> Any:
+    async def call(
+        self, method: str, params: Any = ABSENT, *, type: Any = Any, **options: Unpack[CallOptions]
+    ) -> Any:
         """`ControlClient.call` of this plugin."""
-        return await self._client.call(self.name, method, params, **options)
+        return await self._client.call(self.name, method, params, type=type, **options)

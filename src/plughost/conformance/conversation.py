@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from typing import Any
 
 from plughost.conformance.axis import require
@@ -17,7 +18,7 @@ MAX_MESSAGES, MAX_BYTES = 50_000, 32 << 20
 Message = dict[str, Any]
 
 
-class Conversation:
+class Conversation(ABC):
     """The host's side of a conversation with one raw process, which records everything that the plugin
     sends."""
 
@@ -35,9 +36,9 @@ class Conversation:
         except TimeoutError:
             return
 
+    @abstractmethod
     def _take(self, message: Message) -> None:
         """Handle a message that was read."""
-        raise NotImplementedError
 
     def _record(self, message: Message, noun: str = "messages") -> None:
         bearable = len(self.transcript) < MAX_MESSAGES and self.wire.taken < MAX_BYTES

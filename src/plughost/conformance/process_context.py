@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
@@ -14,7 +15,7 @@ KILL_TIMEOUT = 10.0
 """Seconds to wait for the end of a killed process."""
 
 
-class ProcessContext:
+class ProcessContext(ABC):
     """A context manager: the process runs inside; on exit it and all its descendants are killed."""
 
     def __init__(self, start: Start) -> None:
@@ -62,9 +63,9 @@ class ProcessContext:
     async def _exits_within(self, seconds: float) -> bool:
         return bool((await asyncio.wait([self._exited], timeout=seconds))[0])
 
+    @abstractmethod
     def _on_data(self, data: bytes) -> None:
         """Take bytes of its stdout."""
-        raise NotImplementedError
 
-    def _on_end(self) -> None:
+    def _on_end(self) -> None:  # noqa: B027 not everybody waits for it
         """Its stdout has ended."""

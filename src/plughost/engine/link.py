@@ -3,6 +3,7 @@ pipes (`io/process_link.py`); a contract can bring another kind (`ResolvedSpec.o
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
@@ -91,7 +92,7 @@ class Link(Protocol):
         """End the link of a host that was garbage collected; its event loop may be closed."""
 
 
-class BaseLink:
+class BaseLink(ABC):
     """A base class for links that are not processes. It needs `channel`, `alive` and `kill`."""
 
     pid: int | None = None
@@ -100,9 +101,9 @@ class BaseLink:
     exit_status: int | None = None
     stderr: StderrTail | None = None
 
+    @abstractmethod
     def kill(self) -> None:
         """End the link now; `on_exit` must follow once, in a later pass of the loop."""
-        raise NotImplementedError
 
     def terminate(self) -> None:
         self.kill()
@@ -110,7 +111,7 @@ class BaseLink:
     def kill_launcher(self) -> None:
         self.kill()
 
-    def release(self) -> None:
+    def release(self) -> None:  # noqa: B027 most have nothing to give back
         """Does nothing."""
 
     def abandon(self) -> None:

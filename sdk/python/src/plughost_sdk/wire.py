@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 from plughost_sdk.pipes import CHUNK, Pipes
 
 TYPE_CHECKING = False
@@ -18,8 +20,8 @@ class TooLarge(ValueError):
     """A message that the host would not take; nothing of it was sent."""
 
 
-class Wire:
-    """Frames in, frames out. `read` blocks; None is the end."""
+class Wire(ABC):
+    """Frames of one format, read from and written to the host."""
 
     def __init__(
         self,
@@ -41,11 +43,13 @@ class Wire:
         pipes = Pipes.claim()
         return cls(pipes.receive, pipes.send, pipes.receive_into)
 
+    @abstractmethod
     def read(self) -> bytes | bytearray | None:
-        raise NotImplementedError
+        """Wait for the next frame; None at the end."""
 
+    @abstractmethod
     def write(self, *frames: bytes) -> None:
-        raise NotImplementedError
+        """Send frames, all in one piece."""
 
     def _fill(self) -> bool:
         """Read more; False at the end."""

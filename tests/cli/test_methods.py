@@ -26,10 +26,10 @@ def test_it_lists_what_a_manifest_tells(run, tmp_path):
     assert entry["description"] == "Shouts.\nVery loud."
 
 
-def test_where_nobody_tells_it_says_so(run, tmp_path):
+def test_it_says_when_nothing_is_known(run, tmp_path):
     (tmp_path / "plughost.toml").write_text(
         f'[plugins.p]\ncontract = "mcptest"\ncommand = {json.dumps([*PYTHON, str(PLUGINS / "puppet.py")])}\n'
     )
     ran = run("-c", str(tmp_path / "plughost.toml"), "p")
     assert (ran.exit_code, ran.stdout) == (0, "")
-    assert "nobody says what can be called of p" in ran.stderr
+    assert "nothing is known about what can be called of p" in ran.stderr

@@ -63,6 +63,20 @@ async def test_call_and_inspect_find_a_plugin_by_its_name_and_new_starts_another
     await all_gone(mark)
 
 
+async def test_methods_are_those_of_the_running_plugin(config, sockets, mark):
+    described = config.read_text() + '[plugins.first.methods.echo]\ntitle = "Says it again"\n'
+    config.write_text(described)
+    async with running(sockets, "-c", config):
+        config.write_text(described.replace("again", "never"))  # the host has not read this
+        ran = await command("methods", "--socket-dir", sockets, "first")
+        assert (ran.stdout.split(maxsplit=2), ran.returncode) == (["echo", "method", "Says it again\n"], 0)
+        ran = await command("methods", "--socket-dir", sockets, "--start", "first", "--json")
+        assert [entry["source"] for entry in json.loads(ran.stdout)["methods"]] == ["operator"], ran.stderr
+        ran = await command("methods", "--socket-dir", sockets, "first", "second")
+        assert (ran.returncode, "unexpected: second" in ran.stderr) == (2, True)
+    await all_gone(mark)
+
+
 async def test_of_two_hosts_with_one_plugin_name_one_must_be_chosen(config, sockets, mark):
     async with running(sockets, "-c", config) as one, running(sockets, "-c", config) as other:
         ran = await command("call", "--socket-dir", sockets, "first", "ping")

@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 
 import msgspec
 
+from plughost.catalogue import CatalogueEntry
 from plughost.contracts.plugin_calls import CallOptions
 from plughost.control.errors import HostLost, from_report
 from plughost.control.messages import MAX_LINE, ControlAnswer, ControlRequest, decode_answer
@@ -139,6 +140,11 @@ class ControlClient:
     async def inspect(self, plugin: str) -> dict[str, Any]:
         """One plugin: spec, state, lifecycle settings, instances, what is measured of it."""
         return await self._ask_document(ControlRequest("inspect", plugin=plugin))
+
+    async def methods(self, plugin: str | None = None) -> list[CatalogueEntry]:
+        """What can be called of a plugin, or of all plugins; see `Host.catalogue`."""
+        answer = await self._ask(ControlRequest("methods", plugin=plugin))
+        return msgspec.json.decode(answer, type=list[CatalogueEntry])
 
     async def start(self, plugin: str) -> None:
         """Start a plugin, also one that was stopped or has failed, and wait until it is ready."""

@@ -14,7 +14,8 @@ NONE = msgspec.Raw(b"")
 
 
 class ControlRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A request to a running host: `do` is call, cancel, ps, inspect, logs, start, restart, reload or stop.
+    """A request to a running host: `do` is call, cancel, ps, inspect, methods, logs, start, restart,
+    reload or stop.
 
     With an `id`, further requests may follow on the connection. `cancel` has the id of the call to cancel.
     `stop` without a plugin stops the host; `reload` without one reads plughost.toml again.

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from plughost.catalogue import CatalogueEntry
 from plughost.control.managed import ManagedPlugins
 from plughost.control.messages import ControlRequest
 from plughost.errors import InvalidSpec
@@ -79,6 +80,14 @@ class Verbs:
         plugin = await self._managed.find(request.plugin)
         return {**plugin.inspect(), **(await plugin.usage() if request.usage else {})}
 
+    async def _methods(
+        self, request: ControlRequest, send_event: SendEvent, drain: Drain
+    ) -> list[CatalogueEntry]:
+        """What can be called of one plugin, or of all."""
+        if request.plugin is not None:
+            await self._managed.find(request.plugin)
+        return self._host.catalogue.entries(request.plugin)
+
     async def _change(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> dict[str, Any]:
         """Start, restart, reload or stop a plugin; reload the configuration; stop the host."""
         if request.plugin is None and request.do == "stop":
@@ -126,6 +135,7 @@ _VERBS = {
     "call": Verbs._call,
     "ps": Verbs._ps,
     "inspect": Verbs._inspect,
+    "methods": Verbs._methods,
     "logs": Verbs._logs,
     "start": Verbs._change,
     "restart": Verbs._change,

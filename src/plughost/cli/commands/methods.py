@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import click
 
 from plughost import interrupt
 from plughost.catalogue import CatalogueEntry
-from plughost.cli.options import targets
+from plughost.cli.options import running, targets
 from plughost.cli.ui import output
+from plughost.control import ControlClient
 from plughost.handshake_store import default_folder
 from plughost.host import Host
 from plughost.spec import PluginSpec
@@ -15,32 +19,58 @@ from plughost.spec import PluginSpec
 
 @click.command()
 @targets.options
+@running.hosts_or_new
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with descriptions and schemas.")
 @click.option("--start", is_flag=True, help="Start the plugin first, to learn what its handshake says.")
 @click.argument("words", nargs=-1, metavar="[TARGET]")
-def methods(target: targets.Target, as_json: bool, start: bool, words: tuple[str, ...]) -> None:
+def methods(
+    target: targets.Target,
+    choice: running.HostChoice,
+    as_json: bool,
+    start: bool,
+    words: tuple[str, ...],
+) -> None:
     """List what can be called of a plugin.
 
     The list comes from its manifest, from its last handshake, and from the tables
     [plugins.NAME.methods.METHOD] of plughost.toml. The plugin is not started, unless you say --start.
+    A plugin that `plughost run` keeps running is asked for there.
 
     \b
     plughost methods ./notes
     plughost methods ./notes --json
     """
-    spec, rest = target.take(words)
-    if rest:
-        raise click.UsageError(f"unexpected: {' '.join(rest)}")
-    entries = interrupt.run(_entries(spec, start))
+    name = target.running_name(words)
+    host = running.find_named(choice, name)
+    if host is not None and name is not None:
+        _refuse(words[1:])
+        entries = interrupt.run(_entries_of_running(host.path, name, start))
+    else:
+        spec, rest = target.take(words)
+        _refuse(rest)
+        name = spec.name
+        entries = interrupt.run(_entries(spec, start))
     if as_json:
-        output.answer({"plugin": spec.name, "methods": entries})
+        output.answer({"plugin": name, "methods": entries})
     elif entries:
         output.table([_row(entry) for entry in entries])
     else:
         output.say(
-            f"nobody says what can be called of {spec.name}: "
-            f"{spec.contract} has no manifest that tells, or the plugin has not run yet (try --start)"
+            f"nothing is known about what can be called of {name}: "
+            "it has no manifest that says so, or it has not run yet (try --start)"
         )
+
+
+def _refuse(rest: Sequence[str]) -> None:
+    if rest:
+        raise click.UsageError(f"unexpected: {' '.join(rest)}")
+
+
+async def _entries_of_running(path: Path, name: str, start: bool) -> list[CatalogueEntry]:
+    async with ControlClient(path) as client:
+        if start:
+            await client.start(name)
+        return await client.methods(name)
 
 
 async def _entries(spec: PluginSpec, start: bool) -> list[CatalogueEntry]:

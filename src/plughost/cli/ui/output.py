@@ -138,7 +138,8 @@ def table(rows: Iterable[Sequence[Cell]], heads: Sequence[str] = (), *, title: s
         if title:
             console.print(Text(f"\n{escape_controls(title)}", style="bold"))
         console.print(shown)
-    _write(sys.stdout.buffer, rendered.get().encode(errors="backslashreplace"))
+    lines = "\n".join(line.rstrip(" ") for line in rendered.get().split("\n"))
+    _write(sys.stdout.buffer, lines.encode(errors="backslashreplace"))
 
 
 def width() -> int | None:

@@ -283,7 +283,7 @@ MUTANTS = [
     Mutant("a-source-may-answer-with-another-digest", "vai/packages/fetch.py", "if is_digest(location.name) and found.digest != location.name:", "if False:", "tests/vai/packages/test_location.py"),
     Mutant("the-digest-of-a-local-package-is-not-checked", "vai/packages/locate.py", "name=found.digest)", 'name="")', "tests/vai/packages/test_location.py"),
     Mutant("a-folder-shadows-a-reference", "vai/packages/location.py", 'if ":" in text or "@" in text:', "if False:", "tests/vai/packages/test_location.py"),
-    Mutant("a-folder-shadows-an-installed-package", "cli/commands/invoke.py", "(is_explicit_path(package) or not is_name)", "True", "tests/vai/invocations/test_installed.py"),
+    Mutant("a-folder-shadows-an-installed-package", "cli/commands/vai/invoke.py", "(is_explicit_path(package) or not is_name)", "True", "tests/vai/invocations/test_installed.py"),
     # Screens
     Mutant("a-terminal-obeys-a-plugin", "screens/cell_width.py", "(character.isprintable() and category[0]", "(category[0]", "tests/unit/screens/test_render.py"),
     Mutant("a-variation-changes-the-width", "screens/cell_width.py", '        and "VARIATION SELECTOR" not in unicodedata.name(character, "VARIATION SELECTOR")\n', "", "tests/unit/screens/test_render.py"),

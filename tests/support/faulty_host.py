@@ -6,7 +6,7 @@ import sys
 from types import SimpleNamespace
 from typing import Any
 
-import plughost.cli.commands.run
+import plughost.cli.commands.hosts.run
 import plughost.cli.commands.x
 import plughost.services.dispatch
 from plughost import config
@@ -49,14 +49,14 @@ def capabilities() -> None:
 
 
 def render(side: int = 0) -> None:
-    add = plughost.cli.commands.run._add
+    add = plughost.cli.commands.hosts.run._add
 
     async def drawn(managed: Any, spec: Any, *rest: Any, **how: Any) -> None:
         await add(managed, spec, *rest, **how)
         if spec.name == "render":
             await Ainb(managed.host.plugins[spec.name]).render(side, side, deadline=60)
 
-    plughost.cli.commands.run._add = drawn
+    plughost.cli.commands.hosts.run._add = drawn
 
 
 def draws() -> None:

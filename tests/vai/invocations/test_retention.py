@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 import plughost
-from plughost.cli.commands.invocations import invocations
+from plughost.cli.commands.vai.invocations import invocations
 from plughost.clock import best_clock
 from plughost.testing import VirtualClock
 from plughost.vai.records import journal as journals

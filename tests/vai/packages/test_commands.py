@@ -237,10 +237,10 @@ def test_a_folder_is_no_file_to_write_to(run, trusted, place, folder):
 def test_vai_plugin_sign_is_the_same_command(run, trusted, folder, monkeypatch):
     import tomllib
 
-    from plughost.cli.commands import packing
+    from plughost.cli.commands.vai import packing
 
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert scripts["vai-plugin-sign"] == "plughost.cli.commands.packing:vai_plugin_sign"
+    assert scripts["vai-plugin-sign"] == "plughost.cli.commands.vai.packing:vai_plugin_sign"
     beside = folder / "dist/marketplace.signature.json"
     beside.unlink()
     monkeypatch.setattr(sys, "argv", ["vai-plugin-sign", trusted["file"], "--key", "key"])

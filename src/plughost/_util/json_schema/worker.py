@@ -45,4 +45,5 @@ def handle(head: dict[str, Any], body: bytes) -> Reply:
 
 
 def main(host: int) -> None:
+    """Answer the questions of the host on this descriptor until it closes it."""
     serve(handle, host)

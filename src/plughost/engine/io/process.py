@@ -239,7 +239,7 @@ class _WatchedFd:
             self.fd = -1
 
 
-class Spawned(NamedTuple):
+class SpawnedProcess(NamedTuple):
     """A launcher that was started, with the host's ends of its pipes."""
 
     pid: int
@@ -252,7 +252,7 @@ class Spawned(NamedTuple):
     """-1 for a process that is not sandboxed."""
 
 
-def spawn(launch: Launch) -> Spawned:
+def spawn(launch: Launch) -> SpawnedProcess:
     """Start the launcher, without waiting for what it does. LaunchFailed when it cannot be started; then, as
     after any other exception, it has been killed and its pipes are closed."""
     if not sys.platform.startswith("linux"):
@@ -289,7 +289,7 @@ def spawn(launch: Launch) -> Spawned:
             raise _spawn_failure(argv[0], error) from error
         on_failure.pop_all()
     stdin, stdout, stderr, report, *denials = (ours for _, ours in pipes)
-    return Spawned(pid, pidfd, stdin, stdout, stderr, report, denials[0] if denials else -1)
+    return SpawnedProcess(pid, pidfd, stdin, stdout, stderr, report, denials[0] if denials else -1)
 
 
 def _kill_unwatched(pid: int) -> None:

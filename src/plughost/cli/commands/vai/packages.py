@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from plughost.cli.commands.packing import as_json_option, plain_http_option, trust_option
+from plughost.cli.commands.vai.packing import as_json_option, plain_http_option, trust_option
 from plughost.cli.options.groups import Group
 from plughost.cli.ui import output
 from plughost.cli.ui.progress import ProgressBar

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from plughost.cli.commands.packing import as_json_option, plain_http_option, trust_option
+from plughost.cli.commands.vai.packing import as_json_option, plain_http_option, trust_option
 from plughost.cli.ui import output
 from plughost.cli.ui.progress import ProgressBar
 

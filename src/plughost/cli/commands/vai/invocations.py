@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from plughost.cli.commands.invoke import default_state_folder, state_option
+from plughost.cli.commands.vai.invoke import default_state_folder, state_option
 from plughost.cli.options.groups import Group
 from plughost.cli.ui import output
 from plughost.errors import InvalidSpec

@@ -16,9 +16,9 @@ import msgspec
 
 from plughost import interrupt
 from plughost._util.nearest import did_you_mean
-from plughost.cli.commands import invoke_local
-from plughost.cli.commands.packages import store_option
-from plughost.cli.commands.packing import trust_option
+from plughost.cli.commands.vai import invoke_local
+from plughost.cli.commands.vai.packages import store_option
+from plughost.cli.commands.vai.packing import trust_option
 from plughost.cli.options.numbers import SECONDS
 from plughost.cli.options.targets import pair
 from plughost.cli.ui import output

@@ -1,0 +1,1 @@
+"""Commands that run a host, show what it does, and control it."""

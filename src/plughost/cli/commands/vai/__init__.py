@@ -1,0 +1,1 @@
+"""Commands for vai packages and the invocation of their exports."""

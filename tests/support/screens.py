@@ -59,8 +59,8 @@ def easel(
 
 
 def inputs(path: Path) -> list[list[Any]]:
-    """What an easel has noted: kind, params, when."""
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    """What an easel has noted: kind, params, when. It may be in the middle of its last line."""
+    return [json.loads(line) for line in path.read_text().split("\n")[:-1]] if path.exists() else []
 
 
 class Terminal:

@@ -15,7 +15,7 @@ import msgspec
 
 from plughost.control.managed import ManagedPlugins
 from plughost.control.messages import ControlRequest
-from plughost.errors import InvalidSpec
+from plughost.errors import InvalidSpec, Stopped
 from plughost.events import CatalogueChanged, Event, Exited, Logged, StateChanged
 from plughost.wire.messages import ABSENT
 
@@ -147,7 +147,7 @@ class Verbs:
                     sent = state
                     await drain()
                 if await events.get() is None:
-                    return
+                    raise Stopped("the host is stopping", plugin=name)
 
     async def _pin(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> None:
         """Keep a plugin from being stopped for idleness until the request is cancelled."""

@@ -4,7 +4,7 @@ lines."""
 from __future__ import annotations
 
 import asyncio
-import itertools
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,10 +33,21 @@ from plughost.wire.ledger import FOREVER
 
 RENDER_DEADLINE = 2.0
 
-_keys = itertools.count()
-"""The generation counter of key events, shared by all plugins."""
-_mice = itertools.count()
-"""The generation counter of mouse events, shared by all plugins."""
+
+class _Generations:
+    """Rising numbers for key or mouse events. They are microseconds since the machine was started, so that
+    they also rise where several programs send events to one plugin."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def __next__(self) -> int:
+        self._last = max(self._last + 1, time.monotonic_ns() // 1000)
+        return self._last
+
+
+_keys = _Generations()
+_mice = _Generations()
 
 
 class AinbPlugin(PluginCalls, Protocol):

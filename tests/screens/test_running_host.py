@@ -12,8 +12,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from plughost.control import Control, ControlClient, HostLost
-from plughost.errors import Stopped
+from plughost.errors import PluginError, Stopped
 from plughost.screens.frame_source import FrameSource
+from plughost.screens.picture.capture import capture
 from plughost.screens.session import follow_plugins, join_session
 from tests.screens.test_frame_source import GENTLE, Seen, press
 from tests.support import all_gone, plugin_process, plugin_processes, until, vouched
@@ -115,6 +116,30 @@ async def test_looking_does_not_start_a_plugin_that_the_operator_has_stopped(hos
         await until(lambda: seen.sights > 2)
         assert "easel has been stopped" in seen.text
     assert "easel" not in host.plugins
+
+
+async def test_a_picture_of_a_plugin_that_does_not_run_says_why_and_does_not_start_it(host, door, tmp_path):
+    place = easel(tmp_path, failure_limit=1)
+    plugin = await host.add(vouched(place))
+    await plugin.start()
+    os.kill(plugin_process(f"{place}/easel"), signal.SIGKILL)
+    await until(lambda: plugin.state == "Quarantined")
+    async with join_session(door.path, "easel") as ((shown,), *_):
+        with pytest.raises(PluginError, match="not started again"):
+            await capture(shown, 40, 6, None, [])
+    assert plugin.state == "Quarantined"
+
+
+async def test_a_change_of_state_is_told_as_it_happens(host, door, tmp_path):
+    await host.add(vouched(easel(tmp_path)))
+    changed = asyncio.Event()
+    async with join_session(door.path, "easel") as ((plugin,), *_), ControlClient(door.path) as client:
+        following = asyncio.create_task(plugin.follow(changed.set))
+        assert plugin.state == "Idle"
+        await client.stop("easel")
+        await asyncio.wait_for(changed.wait(), 30)
+        assert plugin.state == "Stopped"
+        following.cancel()
 
 
 async def test_a_viewer_is_told_when_the_host_stops(host, tmp_path):

@@ -153,6 +153,18 @@ async def test_a_viewer_is_told_when_the_host_stops(host, tmp_path):
             await until(lambda: "gave no frame" in seen.text)
 
 
+async def test_a_picture_that_is_to_be_drawn_later_fails_as_soon_as_the_host_stops(host, tmp_path):
+    plugin = await host.add(vouched(easel(tmp_path)))
+    door = Control(host, tmp_path / "sockets", lambda: None)
+    await door.__aenter__()
+    async with join_session(door.path, "easel") as ((shown,), *_):
+        drawing = asyncio.create_task(capture(shown, 40, 6, 600.0, []))
+        await until(lambda: plugin.pinned)
+        await door.__aexit__(None, None, None)
+        with pytest.raises(Stopped, match="the host is stopping"):
+            await asyncio.wait_for(drawing, 30)
+
+
 async def test_a_killed_host_is_told_at_once(tmp_path):
     place = easel(tmp_path)
     lost = asyncio.Event()

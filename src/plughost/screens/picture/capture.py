@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from typing import NamedTuple
 
 from plughost.clock import done_within
@@ -63,7 +64,9 @@ async def _capture(
     with plugin.shown():
         if wait is None:
             return await _capture_settled(plugin, width, height, others)
-        await asyncio.sleep(wait)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                await plugin.follow(lambda: None)  # raises as soon as a running host is lost
         return await _frame(plugin, width, height, None)
 
 

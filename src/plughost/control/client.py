@@ -19,6 +19,7 @@ from plughost.wire.messages import ABSENT, decode, encode
 
 LONGEST = 1e9
 """Seconds of a call without a timeout: about 30 years."""
+LOST_HINT = "`plughost ps` lists the running hosts"
 MAX_UNREAD = 100_000
 """Log lines or states that wait to be read; with more, following them fails."""
 MAX_NOTIFICATIONS = 8192
@@ -242,11 +243,10 @@ class ControlClient:
                 if not line.endswith(b"\n"):
                     break  # the host was killed while it wrote
                 self._take(decode_answer(line))
-            self._lose(
-                HostLost(f"the host at {self.path} has ended", hint="`plughost ps` lists the running hosts")
-            )
+            self._lose(HostLost(f"the host at {self.path} has ended", hint=LOST_HINT))
         except OSError as error:
-            self._lose(HostLost(f"the host at {self.path} has ended: {error.strerror or error}"))
+            why = error.strerror or error
+            self._lose(HostLost(f"the host at {self.path} has ended: {why}", hint=LOST_HINT))
         except ValueError as error:
             self._lose(HostLost(f"the host at {self.path} sent something that is not an answer: {error}"))
 

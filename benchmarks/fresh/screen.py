@@ -21,11 +21,12 @@ from benchmarks.ainb import ainb_plugin
 from benchmarks.bus import TOPIC, publishing
 from benchmarks.paths import C_AINB, PAINTER
 from benchmarks.stats import quantile
-from plughost import Host, Plugin
+from plughost import Plugin
 from plughost.contracts.ainb.contract import KeyEvent
 from plughost.contracts.ainb.messages import Char
 from plughost.screens.frame_source import FrameSource
-from plughost.screens.session import dispatch_events, open_session
+from plughost.screens.screen_plugin import ScreenPlugin
+from plughost.screens.session import follow_plugins, open_session
 from plughost.screens.terminal.app import ScreenApp
 from plughost.screens.terminal.chrome import TabLabel
 
@@ -40,8 +41,8 @@ CHUNK = 2 << 20
 class Timed(FrameSource):
     """Keeps how long each frame took, and counts those that are waited for."""
 
-    def __init__(self, host: Host, plugin: Plugin, rate: float) -> None:
-        super().__init__(host, plugin, rate)
+    def __init__(self, plugin: ScreenPlugin, rate: float) -> None:
+        super().__init__(plugin, rate)
         self.times: list[float] = []
         self.warm = asyncio.Event()
 
@@ -99,11 +100,13 @@ async def main(kind: str, rate: float, seconds: float, mib: int) -> None:
         painting = ainb_plugin(Path(root), "painter", (*PAINTER, kind), [TOPIC])
         painting = msgspec.structs.replace(painting, options={**painting.options, "max_unread": 256 << 20})
         publishing = ainb_plugin(Path(root), "publisher", C_AINB)
-        async with open_session([painting, publishing], []) as (host, (painter, publisher), _):
-            source = Timed(host, painter, rate)
+        async with open_session([painting, publishing], []) as ((painter, publisher), *_):
+            source = Timed(painter, rate)
             app = ScreenApp([TabLabel(source, "picture")])
-            async with dispatch_events(host, [source]):
-                measuring = asyncio.create_task(measured(source, painter, publisher, seconds, mib))
+            async with follow_plugins([source]):
+                measuring = asyncio.create_task(
+                    measured(source, painter.plugin, publisher.plugin, seconds, mib)
+                )
                 measuring.add_done_callback(lambda _: app.exit())
                 await app.run_async()
                 print(json.dumps(await measuring))

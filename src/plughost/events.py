@@ -98,6 +98,8 @@ class Logged(Event, frozen=True):
     remark on the plugin)."""
 
 
+EventKind = type[Event] | tuple[type[Event], ...]
+"""A class of events, or several."""
 MOST_BYTES = 64 << 20
 """Limit of one observer's queue: bytes that plugins sent, over all events in it."""
 
@@ -105,7 +107,7 @@ MOST_BYTES = 64 << 20
 class Subscription:
     """A bounded queue of events for one observer. A slow observer loses the oldest; `missed` counts them."""
 
-    def __init__(self, limit: int, only: type[Event]) -> None:
+    def __init__(self, limit: int, only: EventKind) -> None:
         self.missed = 0
         self._only = only
         self._limit = limit
@@ -182,8 +184,8 @@ class EventHub:
     def __bool__(self) -> bool:
         return bool(self._subscriptions)
 
-    def subscribe(self, limit: int = 10_000, only: type[Event] = Event) -> Subscription:
-        """A new subscription to events of the class `only`. It ends when it is closed or garbage
+    def subscribe(self, limit: int = 10_000, only: EventKind = Event) -> Subscription:
+        """A new subscription to events of the class or classes `only`. It ends when it is closed or garbage
         collected."""
         subscription = Subscription(limit, only)
         if self._closed:

@@ -24,7 +24,7 @@ from plughost.engine.launcher.errors import as_launch_failure
 from plughost.engine.launcher.launch import MODES, raise_fd_limit
 from plughost.engine.link import Link
 from plughost.errors import InvalidSpec, LaunchFailed, SandboxUnavailable, Stopped
-from plughost.events import Event, EventHub, Subscription
+from plughost.events import Event, EventHub, EventKind, Subscription
 from plughost.handshake_store import HandshakeStore
 from plughost.host_context import HostContext
 from plughost.plugin import Plugin
@@ -227,9 +227,9 @@ class Host:
                     return self._services.find(name, contract.name, contract.services)
         return found
 
-    def events(self, limit: int = 10_000, only: type[Event] = Event) -> Subscription:
-        """Subscribe to the events of all plugins from now on, or to those of the class `only`. The queue
-        holds at most `limit` events; a slow observer loses the oldest."""
+    def events(self, limit: int = 10_000, only: EventKind = Event) -> Subscription:
+        """Subscribe to the events of all plugins from now on, or to those of the class or classes `only`. The
+        queue holds at most `limit` events; a slow observer loses the oldest."""
         return self._events.subscribe(limit, only)
 
     def kill(self) -> None:

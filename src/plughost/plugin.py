@@ -217,7 +217,6 @@ class Plugin:
         params: Any = ...,
         *,
         type: type[T],
-        priority: bool = ...,
         **options: Unpack[CallOptions],
     ) -> T: ...
 
@@ -228,7 +227,6 @@ class Plugin:
         params: Any = ...,
         *,
         type: Any = ...,
-        priority: bool = ...,
         **options: Unpack[CallOptions],
     ) -> Any: ...
 

@@ -26,7 +26,7 @@ from plughost.contracts.plugin_calls import CallOptions
 from plughost.engine.caller import Caller
 from plughost.engine.io.tap import Tap
 from plughost.errors import Stopped
-from plughost.events import Event
+from plughost.events import Event, EventKind
 from plughost.events import Subscription as EventQueue
 from plughost.spec import PluginSpec
 from plughost.wire.messages import ABSENT
@@ -231,9 +231,9 @@ class Host:
         registered = serve if inspect.isroutine(service) else service
         self._loop.run(_call_in_loop(lambda: self._host.provide(name, registered)))
 
-    def events(self, limit: int = 10_000, only: type[Event] = Event) -> Subscription:
-        """Subscribe to the events of all plugins from now on, or to those of the class `only`. The queue
-        holds at most `limit` events; a slow observer loses the oldest."""
+    def events(self, limit: int = 10_000, only: EventKind = Event) -> Subscription:
+        """Subscribe to the events of all plugins from now on, or to those of the class or classes `only`. The
+        queue holds at most `limit` events; a slow observer loses the oldest."""
         return Subscription(self._loop.run(_call_in_loop(lambda: self._host.events(limit, only))), self._loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -12,7 +12,7 @@ from textual.events import MouseDown, MouseUp, Paste
 
 from plughost.contracts.ainb.messages import BOLD, REVERSED
 from plughost.screens.frame_source import FrameSource
-from plughost.screens.session import dispatch_events, open_session
+from plughost.screens.session import follow_plugins, open_session
 from plughost.screens.terminal.app import ScreenApp
 from plughost.screens.terminal.chrome import TabLabel, status_line, tab_columns, tab_line
 from tests.support import until, vouched
@@ -29,15 +29,15 @@ def text(app: ScreenApp, which: str = "canvas") -> str:
 @asynccontextmanager
 async def shown(*tab_columns, size=(60, 12), **settings):
     specs = [vouched(place) for place in tab_columns]
-    async with open_session(specs, []) as (host, plugins, _):
-        sources = {plugin.name: FrameSource(host, plugin, 60, **settings) for plugin in plugins}
+    async with open_session(specs, []) as (plugins, *_):
+        sources = {plugin.name: FrameSource(plugin, 60, **settings) for plugin in plugins}
         tabs = [
             TabLabel(sources[plugin.name], screen)
             for plugin in plugins
-            for screen in plugin.provides["screens"]
+            for screen in plugin.plugin.provides["screens"]
         ]
         app = ScreenApp(tabs)
-        async with dispatch_events(host, list(sources.values())), app.run_test(size=size) as pilot:
+        async with follow_plugins(list(sources.values())), app.run_test(size=size) as pilot:
             yield app, pilot, tabs
 
 

@@ -14,7 +14,7 @@ import plughost
 from plughost.contracts.ainb.contract import KeyEvent
 from plughost.contracts.ainb.messages import Char
 from plughost.screens.frame_source import FrameSource
-from plughost.screens.session import dispatch_events, open_session
+from plughost.screens.session import follow_plugins, open_session
 from plughost.screens.terminal.error_panel import panel_rows, unresponsive_panel
 from tests.support import seen, until, vouched
 from tests.support.screens import easel, inputs
@@ -48,13 +48,13 @@ class Seen:
 @asynccontextmanager
 async def watched(place, **settings):
     """A feed of the plugin in that folder, and what is seen of it."""
-    async with open_session([vouched(place)], []) as (host, (plugin,), _):
-        source = FrameSource(host, plugin, **{"rate": 60, **settings})
+    async with open_session([vouched(place)], []) as ((plugin,), *_):
+        source = FrameSource(plugin, **{"rate": 60, **settings})
         seen = Seen()
-        async with dispatch_events(host, [source]):
+        async with follow_plugins([source]):
             watching = asyncio.create_task(source.watch(seen))
             try:
-                yield host, source, seen
+                yield plugin.host, source, seen
             finally:
                 watching.cancel()
                 source.kill_if_hung()
@@ -201,10 +201,10 @@ async def test_frames_are_dropped_while_the_terminal_takes_no_more(tmp_path):
 
 @pytest.mark.clause("AINB-63")
 async def test_a_plugin_that_nobody_looks_at_is_not_drawn(tmp_path):
-    async with open_session([vouched(easel(tmp_path))], []) as (host, (plugin,), _):
-        source = FrameSource(host, plugin, 60)
+    async with open_session([vouched(easel(tmp_path))], []) as ((shown,), *_):
+        source, plugin = FrameSource(shown, 60), shown.plugin
         look = Seen()
-        async with dispatch_events(host, [source]):
+        async with follow_plugins([source]):
             watching = asyncio.create_task(source.watch(look))
             await until(lambda: source.frames > 1)
             assert plugin._pins
@@ -244,7 +244,8 @@ async def test_the_others_of_a_root_are_there_for_it_and_a_broken_one_is_no_matt
     shown, other = easel(tmp_path, "shown"), easel(tmp_path, "other", spawn="eager")
     broken = easel(tmp_path, "broken", env={"ROWS": "no JSON"}, spawn="eager", failure_limit=1)
     specs = [vouched(place) for place in (shown, other, broken)]
-    async with open_session(specs[:1], specs[1:]) as (host, *_):
+    async with open_session(specs[:1], specs[1:]) as ((plugin,), *_):
+        host = plugin.host
         await until(lambda: "other" in host.plugins and host.plugins["other"].state == "Running")
         await until(lambda: "broken" in host.plugins and host.plugins["broken"].state == "Quarantined")
         assert isinstance(host, plughost.Host)

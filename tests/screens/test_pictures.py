@@ -27,13 +27,13 @@ from plughost.contracts.ainb.messages import (
 from plughost.errors import InvalidSpec, Timeout
 from plughost.host import Host
 from plughost.screens.colors import DEFAULT_BG, DEFAULT_FG, resolve_style
+from plughost.screens.local_plugin import LocalScreenPlugin
 from plughost.screens.picture import capture as stills
 from plughost.screens.picture import fonts
 from plughost.screens.picture.png_image import PngDrawer, render_png
 from plughost.screens.picture.svg import HIGH, WIDE, render_svg
 from plughost.screens.render import Span, render
 from plughost.screens.session import open_session
-from plughost.screens.stderr_tail import recent_stderr
 from plughost.testing import VirtualClock
 from tests.support import ROOT, all_gone, until, vouched
 from tests.support.command_line import run_here
@@ -189,19 +189,19 @@ async def test_whoever_is_not_up_yet_is_waited_for_and_who_never_rests_is_not(tm
     frames = tmp_path / "frames"
     place = easel(tmp_path, env={"MOVING": "1", "FRAMES": str(frames)})
     up = asyncio.Event()
-    async with open_session([vouched(place)], []) as (host, (plugin,), _):
+    async with open_session([vouched(place)], []) as ((plugin,), *_):
         coming = [asyncio.create_task(up.wait())]
-        drawing = asyncio.create_task(stills.capture(host, plugin, 40, 6, None, coming))
+        drawing = asyncio.create_task(stills.capture(plugin, 40, 6, None, coming))
         await until(lambda: plugin.state == "Running")
         for _ in range(3):
-            await plugin.call("plugin/render", {"viewport": {"width": 1, "height": 1}})
+            await plugin.plugin.call("plugin/render", {"viewport": {"width": 1, "height": 1}})
         assert len(frames.read_text()) == 3, "none but those asked for here"
         up.set()
         await until(lambda: len(frames.read_text()) > 20)
         assert not drawing.done(), "it moves"
         drawing.cancel()
         monkeypatch.setattr(stills, "SETTLE_TIMEOUT", 0.1)
-        drawn = await stills.capture(host, plugin, 40, 6, None, [])
+        drawn = await stills.capture(plugin, 40, 6, None, [])
     assert drawn.rendering.width == 40
 
 
@@ -210,9 +210,9 @@ async def test_who_never_gets_ready_is_given_up_and_ended_with_its_last_words(tm
     place = easel(tmp_path, env={"HANGS": "1"})
     clock = VirtualClock()
     async with Host(clock=clock) as host:
-        plugin = await host.add(vouched(place), start=False)
-        drawing = asyncio.create_task(stills.capture(host, plugin, 40, 6, wait, []))
-        await until(lambda: recent_stderr(host, "easel"))
+        plugin = LocalScreenPlugin(host, await host.add(vouched(place), start=False))
+        drawing = asyncio.create_task(stills.capture(plugin, 40, 6, wait, []))
+        await until(lambda: host.service("logs").recent("easel"))
         clock.advance(limit - 0.1)
         await asyncio.sleep(0)
         assert not drawing.done()

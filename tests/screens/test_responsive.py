@@ -12,7 +12,7 @@ import pytest
 from plughost.contracts.ainb.contract import KeyEvent
 from plughost.contracts.ainb.messages import Char
 from plughost.screens.frame_source import FrameSource
-from plughost.screens.session import dispatch_events, open_session
+from plughost.screens.session import follow_plugins, open_session
 from tests.screens.test_frame_source import Seen
 from tests.support import until, vouched
 from tests.support.ainb import folder
@@ -39,18 +39,17 @@ async def lateness(place: Path) -> float:
     shown = easel(place / "shown", env={"INPUTS": str(file), "MOVING": "1"})
     publisher = folder(place, "publisher")
     async with open_session([vouched(place) for place in (shown, publisher)], []) as (
-        host,
         (plugin, other),
-        _,
+        *_,
     ):
-        source = FrameSource(host, plugin, 30)
-        async with dispatch_events(host, [source]):
+        source = FrameSource(plugin, 30)
+        async with follow_plugins([source]):
             watching = asyncio.create_task(source.watch(Seen()))
             await until(lambda: source.frames > 2)
             before = source.frames
             texts = [chr(97 + n) * CHUNK for n in range(CHUNKS)]
             publishing = asyncio.create_task(
-                other.call("publish", {"topic": "data", "texts": texts}, timeout=60)
+                other.plugin.call("publish", {"topic": "data", "texts": texts}, timeout=60)
             )
             sent: list[float] = []
             while not publishing.done() or heard(file, "event") < CHUNKS:

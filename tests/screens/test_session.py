@@ -16,6 +16,6 @@ from tests.support.screens import easel
 async def test_whoever_has_left_is_told_who_takes_long_to_end(tmp_path, monkeypatch, capsys, soon, told):
     monkeypatch.setattr(interrupt, "WAIT_NOTICE_DELAY", soon)
     specs = [vouched(easel(tmp_path, name)) for name in ("easel", "idle")]
-    async with stages.open_session(specs, []) as (_, (plugin, _), _):
+    async with stages.open_session(specs, []) as ((plugin, _), *_):
         await plugin.start()
     assert capsys.readouterr().err == told

@@ -14,6 +14,7 @@ class CallOptions(TypedDict, total=False):
     timeout: float | None
     context: Mapping[str, str] | None
     on_event: OnEvent | None
+    priority: bool
 
 
 class PluginCalls(Protocol):

@@ -5,9 +5,10 @@ connection carries lines of JSON: requests (`ControlRequest`) with an `id`, and 
 in any order. A request without an `id` is the only one of its connection.
 """
 
-from plughost.control.client import ControlClient, RemotePlugin
+from plughost.control.client import ControlClient
 from plughost.control.errors import ControlRefused, HostLost
 from plughost.control.managed import Changes, ManagedPlugins
+from plughost.control.remote_plugin import RemotePlugin
 from plughost.control.server import Control
 from plughost.control.sockets import default_folder, hosts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
@@ -14,15 +14,17 @@ import msgspec
 from plughost.catalogue import CatalogueEntry
 from plughost.contracts.plugin_calls import CallOptions
 from plughost.control.errors import HostLost, from_report
-from plughost.control.messages import MAX_LINE, ControlAnswer, ControlRequest, decode_answer
+from plughost.control.messages import MAX_LINE, NONE, ControlAnswer, ControlRequest, decode_answer
+from plughost.control.remote_plugin import RemotePlugin
 from plughost.engine.progress import OnEvent
 from plughost.errors import InvalidSpec, Overloaded, PluginError
 from plughost.wire.messages import ABSENT, decode, encode
 
 LONGEST = 1e9
 """Seconds of a call without a timeout: about 30 years."""
-MAX_LINES = 100_000
-"""Log lines that wait to be read; with more, following them fails."""
+LOST_HINT = "`plughost ps` lists the running hosts"
+MAX_UNREAD = 100_000
+"""Log lines or states that wait to be read; with more, following them fails."""
 
 T = TypeVar("T")
 
@@ -107,9 +109,11 @@ class ControlClient:
         context: Mapping[str, str] | None = None,
         type: Any = Any,
         on_event: OnEvent | None = None,
+        priority: bool = False,
     ) -> Any:
         """Call a method of a plugin and return its result, decoded as `type`. The arguments are those of
-        `Plugin.call`. If the task is cancelled, so is the call."""
+        `Plugin.call`. If the task is cancelled, so is the call. Of one method of a plugin, the host makes one
+        call with `priority` at a time."""
         request = ControlRequest(
             "call",
             plugin=plugin,
@@ -117,19 +121,23 @@ class ControlClient:
             timeout=None if timeout is None else min(timeout, LONGEST),
             context=None if context is None else dict(context),
             progress=on_event is not None,
+            priority=priority,
+            params=_encoded(params, f"the call of {method!r}", plugin),
         )
         if timeout is not None and math.isnan(timeout):
             raise InvalidSpec("the timeout is not a number of seconds", plugin=plugin)
-        if params is not ABSENT:
-            try:
-                request.params = msgspec.Raw(encode(params))
-            except (TypeError, ValueError, RecursionError) as error:
-                raise InvalidSpec(f"the call of {method!r} cannot be sent: {error}", plugin=plugin) from error
         result = await self._ask(request, on_event)
         return result if type is msgspec.Raw else decode(result, kind=type)
 
+    async def notify(self, plugin: str, method: str, params: Any = ABSENT, *, urgent: bool = False) -> bool:
+        """Send a notification to a plugin, with `urgent` before everything that waits to be sent. False if
+        the plugin is not running. Notifications arrive in the order in which they were sent."""
+        what = _encoded(params, f"the notification {method!r}", plugin)
+        request = ControlRequest("notify", plugin=plugin, method=method, params=what, urgent=urgent)
+        return bool((await self._ask_document(request))["sent"])
+
     def plugin(self, name: str) -> RemotePlugin:
-        """The plugin of that name, with a method `call` like that of `plughost.Plugin`."""
+        """The plugin of that name, for the typed client of its contract."""
         return RemotePlugin(self, name)
 
     async def ps(self, *, usage: bool = True) -> dict[str, Any]:
@@ -163,23 +171,35 @@ class ControlClient:
         """Stop a plugin; without a name, the host with all its plugins."""
         await self._ask(ControlRequest("stop", plugin=plugin))
 
-    async def logs(
+    def logs(
         self, plugin: str | None = None, *, follow: bool = False, since: float | None = None
-    ) -> AsyncIterator[dict[str, Any]]:
+    ) -> AsyncGenerator[dict[str, Any], None]:
         """The log lines that the host has kept, oldest first; with `follow` also those that come. `since`
         leaves out lines that are older than that many seconds."""
-        lines: asyncio.Queue[msgspec.Raw | None] = asyncio.Queue()
+        return self._stream(ControlRequest("logs", plugin=plugin, follow=follow, since=since))
+
+    def watch(self, plugin: str) -> AsyncGenerator[dict[str, Any], None]:
+        """The `state` of a plugin, and the `failure` that keeps it from running: now, and whenever they
+        change. States in between may be left out, the last one never is."""
+        return self._stream(ControlRequest("watch", plugin=plugin))
+
+    async def pin(self, plugin: str) -> None:
+        """Keep a plugin from being stopped for idleness until the task is cancelled."""
+        await self._ask(ControlRequest("pin", plugin=plugin))
+
+    async def _stream(self, request: ControlRequest) -> AsyncGenerator[dict[str, Any], None]:
+        """The events of a request."""
+        unread: asyncio.Queue[msgspec.Raw | None] = asyncio.Queue()
 
         def keep(line: msgspec.Raw) -> None:
-            if lines.qsize() >= MAX_LINES:
-                raise Overloaded(f"{MAX_LINES} log lines were not read")
-            lines.put_nowait(line)
+            if unread.qsize() >= MAX_UNREAD:
+                raise Overloaded(f"{MAX_UNREAD} events of {request.do!r} were not read")
+            unread.put_nowait(line)
 
-        request = ControlRequest("logs", plugin=plugin, follow=follow, since=since)
         asking = asyncio.create_task(self._ask(request, keep))
-        asking.add_done_callback(lambda _: lines.put_nowait(None))
+        asking.add_done_callback(lambda _: unread.put_nowait(None))
         try:
-            while (line := await lines.get()) is not None:
+            while (line := await unread.get()) is not None:
                 yield msgspec.json.decode(line)
             await asking
         finally:
@@ -222,11 +242,10 @@ class ControlClient:
                 if not line.endswith(b"\n"):
                     break  # the host was killed while it wrote
                 self._take(decode_answer(line))
-            self._lose(
-                HostLost(f"the host at {self.path} has ended", hint="`plughost ps` lists the running hosts")
-            )
+            self._lose(HostLost(f"the host at {self.path} has ended", hint=LOST_HINT))
         except OSError as error:
-            self._lose(HostLost(f"the host at {self.path} has ended: {error.strerror or error}"))
+            why = error.strerror or error
+            self._lose(HostLost(f"the host at {self.path} has ended: {why}", hint=LOST_HINT))
         except ValueError as error:
             self._lose(HostLost(f"the host at {self.path} sent something that is not an answer: {error}"))
 
@@ -263,15 +282,11 @@ class ControlClient:
                 opened.result.set_exception(self._lost.copy())
 
 
-class RemotePlugin:
-    """A plugin of a running host, for the typed clients of contracts that only make calls."""
-
-    def __init__(self, client: ControlClient, name: str) -> None:
-        self._client = client
-        self.name = name
-
-    async def call(
-        self, method: str, params: Any = ABSENT, *, type: Any = Any, **options: Unpack[CallOptions]
-    ) -> Any:
-        """`ControlClient.call` of this plugin."""
-        return await self._client.call(self.name, method, params, type=type, **options)
+def _encoded(params: Any, what: str, plugin: str) -> msgspec.Raw:
+    """Params for a request; InvalidSpec if they are not JSON."""
+    if params is ABSENT:
+        return NONE
+    try:
+        return msgspec.Raw(encode(params))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidSpec(f"{what} cannot be sent: {error}", plugin=plugin) from error

@@ -41,7 +41,10 @@ class ControlConnection:
             if request is not None and request.id is None:
                 await self._serve_alone(request)
             while request is not None and request.id is not None:
-                self._take(request, request.id)
+                if request.do == "notify":  # at once: notifications keep their order
+                    await self._serve_request(request, request.id)
+                else:
+                    self._take(request, request.id)
                 request = await self._read(None)
         except PluginError as error:
             self.refuse(error)
@@ -111,14 +114,14 @@ class ControlConnection:
 
         async def carry_out() -> None:
             result = await self._verbs.carry_out(request, send_line, self._drain)
-            if request.do != "logs":
+            if request.do not in ("logs", "watch"):
                 self._write(_encode({"result": result} if request.do == "call" else result) + b"\n")
             await self._drain()
 
         work, gone = asyncio.create_task(carry_out()), asyncio.create_task(self._reader.read())
         try:
             # Others than these end soon, and a client may have closed its side of the connection.
-            endless = request.follow or request.do == "call"
+            endless = request.follow or request.do in ("call", "watch", "pin")
             await asyncio.wait({work, gone} if endless else {work}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 await work

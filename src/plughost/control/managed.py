@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -47,6 +48,8 @@ class ManagedPlugins:
         """Plugins that are not in the host, and why they could not be added; None if they were stopped."""
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._restarting: set[str] = set()
+        self._pins: dict[object, str] = {}
+        """The names of plugins that are pinned, by reason."""
 
     async def add(self, spec: PluginSpec) -> Plugin:
         """Add a plugin of the configuration without starting it. One that fails is kept, to be added
@@ -134,6 +137,34 @@ class ManagedPlugins:
         """The document of a plugin that is not in the host; None if there is no such plugin."""
         return _describe_absent(*self._absent[name]) if name in self._absent else None
 
+    def check_known(self, name: str | None) -> None:
+        """InvalidSpec if there is no such plugin, neither in the host nor stopped."""
+        if name not in self.host.plugins and name not in self._restarting:
+            self._known(name)
+
+    def state(self, name: str) -> dict[str, Any]:
+        """The state of a plugin, and why it does not run, as `Plugin.inspect` has them."""
+        plugin = self.host.plugins.get(name)
+        if plugin is not None:
+            failure = plugin.failure
+            return {"state": plugin.state, "failure": None if failure is None else failure.report()}
+        document = self.absent(name) or {"state": State.STOPPED.value, "failure": None}
+        return {"state": document["state"], "failure": document["failure"]}
+
+    @contextmanager
+    def pinned(self, name: str) -> Iterator[None]:
+        """A context in which a plugin is not stopped for idleness, also after a restart."""
+        reason = object()
+        self._pins[reason] = name
+        if (plugin := self.host.plugins.get(name)) is not None:
+            plugin.pin(reason)
+        try:
+            yield
+        finally:
+            del self._pins[reason]
+            if (plugin := self.host.plugins.get(name)) is not None:
+                plugin.unpin(reason)
+
     # Changes of one plugin; its lock is held
 
     async def _add(self, spec: PluginSpec) -> Plugin:
@@ -144,6 +175,9 @@ class ManagedPlugins:
                 self._absent[spec.name] = spec, error
             raise
         self._absent.pop(spec.name, None)
+        for reason, name in self._pins.items():
+            if name == spec.name:
+                plugin.pin(reason)
         return plugin
 
     async def _stop(self, name: str) -> None:

@@ -14,10 +14,11 @@ NONE = msgspec.Raw(b"")
 
 
 class ControlRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A request to a running host: `do` is call, cancel, ps, inspect, methods, logs, start, restart,
-    reload or stop.
+    """A request to a running host: `do` is call, notify, cancel, ps, inspect, methods, logs, watch, pin,
+    start, restart, reload or stop.
 
-    With an `id`, further requests may follow on the connection. `cancel` has the id of the call to cancel.
+    With an `id`, further requests may follow on the connection. `cancel` has the id of the request to cancel.
+    `logs` with `follow`, `watch` and `pin` go on until then, or until the client leaves.
     `stop` without a plugin stops the host; `reload` without one reads plughost.toml again.
     """
 
@@ -31,6 +32,11 @@ class ControlRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=T
     context: dict[str, str] | None = None
     progress: bool = False
     """Whether events of the call are wanted."""
+    priority: bool = False
+    """Whether the call is sent before waiting ones. Of one method of a plugin, one such call is open at a
+    time; the others wait."""
+    urgent: bool = False
+    """Whether the notification is sent before everything that waits."""
     follow: bool = False
     """Whether `logs` goes on with new lines."""
     usage: bool = True
@@ -40,8 +46,8 @@ class ControlRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=T
 
 
 class ControlAnswer(msgspec.Struct, omit_defaults=True):
-    """An answer of a host: an event of a call or a line of a log, any number of them, and then a result or an
-    error."""
+    """An answer of a host: events of a call, lines of a log or states, any number of them, and then a result
+    or an error."""
 
     id: int | None = None
     event: msgspec.Raw = NONE

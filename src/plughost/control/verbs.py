@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -14,14 +16,14 @@ import msgspec
 from plughost.catalogue import CatalogueEntry
 from plughost.control.managed import ManagedPlugins
 from plughost.control.messages import ControlRequest
-from plughost.errors import InvalidSpec
-from plughost.events import Event, Logged
+from plughost.errors import InvalidSpec, Stopped
+from plughost.events import CatalogueChanged, Event, Exited, Logged, StateChanged
 from plughost.wire.messages import ABSENT
 
 T = TypeVar("T")
 
 SendEvent = Callable[[Any], None]
-"""Sends an event of a call, or a line of a log, to the client."""
+"""Sends an event of a call, a line of a log or a state to the client."""
 Drain = Callable[[], Awaitable[None]]
 """Waits until the client has read most of what was sent."""
 
@@ -34,6 +36,10 @@ class Verbs:
         self._host = managed.host
         self._on_stop = on_stop
         self._changes: set[asyncio.Task[Any]] = set()
+        self._priority_locks: weakref.WeakValueDictionary[tuple[str, str], asyncio.Lock] = (
+            weakref.WeakValueDictionary()
+        )
+        """Held while a call with priority is open, by plugin and method."""
         self._clock_offset = time.time() - self._now()
         """Seconds between the host's clock and the time of day, read once: an event has one time only."""
 
@@ -59,16 +65,31 @@ class Verbs:
         return await verb(self, request, send_event, drain)
 
     async def _call(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> msgspec.Raw:
-        plugin = await self._managed.find(request.plugin)
-        result: msgspec.Raw = await plugin.call(
-            request.method,
-            request.params if bytes(request.params) else ABSENT,
-            timeout=request.timeout,
-            context=request.context,
-            type=msgspec.Raw,
-            on_event=send_event if request.progress else None,
-        )
+        async with self._priority_lock(request) if request.priority else nullcontext():
+            plugin = await self._managed.find(request.plugin)
+            result: msgspec.Raw = await plugin.call(
+                request.method,
+                _params(request),
+                timeout=request.timeout,
+                context=request.context,
+                type=msgspec.Raw,
+                on_event=send_event if request.progress else None,
+                priority=request.priority,
+            )
         return result
+
+    def _priority_lock(self, request: ControlRequest) -> asyncio.Lock:
+        """Calls with priority overtake all others, so clients take turns. An ainb plugin is promised one
+        render at a time."""
+        return self._priority_locks.setdefault((request.plugin or "", request.method), asyncio.Lock())
+
+    async def _notify(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> dict[str, Any]:
+        """Send a notification. It never waits: the next request of the client is read only afterwards."""
+        plugin = self._host.plugins.get(request.plugin or "")
+        if plugin is None:
+            self._managed.check_known(request.plugin)
+            return {"sent": False}
+        return {"sent": plugin.notify(request.method, _params(request), urgent=request.urgent)}
 
     async def _ps(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> dict[str, Any]:
         return {"pid": os.getpid(), "plugins": await self._managed.documents(usage=request.usage)}
@@ -121,6 +142,32 @@ class Verbs:
                     send_event(self._dated(event))
                     await drain()
 
+    async def _watch(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> None:
+        """The state of a plugin and why it does not run: now, and whenever that changes. A client that reads
+        slowly misses states in between, never the last one."""
+        name = self._name(request)
+        sent = None
+        # An event only says that there may be a change, so one is enough.
+        with self._host.events(limit=1, only=(StateChanged, Exited, CatalogueChanged)) as events:
+            while True:
+                state = self._managed.state(name)
+                if state != sent:
+                    send_event(state)
+                    sent = state
+                    await drain()
+                if await events.get() is None:
+                    raise Stopped("the host is stopping", plugin=name)
+
+    async def _pin(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> None:
+        """Keep a plugin from being stopped for idleness until the request is cancelled."""
+        with self._managed.pinned(self._name(request)):
+            await asyncio.get_running_loop().create_future()
+
+    def _name(self, request: ControlRequest) -> str:
+        """The name of the plugin in the request; InvalidSpec if there is no such plugin."""
+        self._managed.check_known(request.plugin)
+        return request.plugin or ""
+
     def _dated(self, event: Event) -> dict[str, Any]:
         """An event with the time of day, in UTC."""
         moment = datetime.fromtimestamp(self._clock_offset + event.at, UTC)
@@ -131,12 +178,19 @@ class Verbs:
         return self._host.context.clock.time()
 
 
+def _params(request: ControlRequest) -> Any:
+    return request.params if bytes(request.params) else ABSENT
+
+
 _VERBS = {
     "call": Verbs._call,
+    "notify": Verbs._notify,
     "ps": Verbs._ps,
     "inspect": Verbs._inspect,
     "methods": Verbs._methods,
     "logs": Verbs._logs,
+    "watch": Verbs._watch,
+    "pin": Verbs._pin,
     "start": Verbs._change,
     "restart": Verbs._change,
     "reload": Verbs._change,

@@ -8,17 +8,14 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from plughost.contracts.ainb.client import RENDER_DEADLINE
-from plughost.contracts.ainb.contract import Ainb
 from plughost.contracts.ainb.messages import KeyEvent, MouseEvent, RenderResult
 from plughost.errors import PluginError, Timeout
-from plughost.events import Event, Exited, StateChanged
-from plughost.host import Host
-from plughost.plugin import Plugin
 from plughost.screens.frame_rate import IDLE, FrameRate, missed_frames
 from plughost.screens.render import Rendering, Row, render
-from plughost.screens.stderr_tail import recent_stderr
+from plughost.screens.screen_plugin import ScreenPlugin
 from plughost.screens.terminal.error_panel import (
     FAILED,
+    RESTARTING,
     STARTING,
     ErrorPanel,
     panel_for_state,
@@ -51,9 +48,7 @@ class FrameSource:
     """The frames of one plugin, shared by all of its screens: a frame does not name its screen, and one
     request is in flight at a time."""
 
-    def __init__(
-        self, host: Host, plugin: Plugin, rate: float = 30.0, deadline: float = RENDER_DEADLINE
-    ) -> None:
+    def __init__(self, plugin: ScreenPlugin, rate: float = 30.0, deadline: float = RENDER_DEADLINE) -> None:
         self.name = plugin.name
         self.frames = 0
         self.dropped = 0
@@ -61,15 +56,13 @@ class FrameSource:
         """Seconds from the request of the last frame until it was drawn."""
         self.error_panel: ErrorPanel | None = STARTING
         """The error panel that is shown instead of a frame; None while there are frames."""
-        self._host = host
-        self._spec = plugin.spec
         self._plugin = plugin
-        self._view = Ainb(plugin)
         self._frame_rate = FrameRate(rate)
         self._deadline = deadline
         self._clock = asyncio.get_running_loop().time
         self._woken = asyncio.Event()
         self._failure = ""
+        """Why the last start or restart failed."""
         self._rendering: Rendering | None = None
         self._last_frame_at = 0.0
         self._starting: asyncio.Task[None] | None = None
@@ -82,19 +75,19 @@ class FrameSource:
 
     @property
     def _is_hung(self) -> bool:
-        return self._plugin.state == "Running" and self._view.unresponsive
+        return self._plugin.state == "Running" and self._plugin.unresponsive
 
     # Input
 
     def key(self, screen: str, key: KeyEvent) -> bool:
-        """Send a key event ahead of all waiting calls; False when no process can take it."""
+        """Send a key event ahead of all waiting calls; False when it was not sent."""
         self.wake()
-        return self._view.key(screen, key)
+        return self._plugin.key(screen, key)
 
     def mouse(self, screen: str, mouse: MouseEvent) -> bool:
         """Send a mouse event, like `key`."""
         self.wake()
-        return self._view.mouse(screen, mouse)
+        return self._plugin.mouse(screen, mouse)
 
     def wake(self) -> None:
         """The next frame is due at once: something has changed for the plugin."""
@@ -102,25 +95,26 @@ class FrameSource:
         self._woken.set()
 
     def restart(self) -> None:
-        """Kill the plugin and start it with a clean failure history."""
-        if self._restarting is None or self._restarting.done():
+        """End the plugin and start it with a clean failure history."""
+        if not self._is_restarting:
             self._restarting = asyncio.ensure_future(self._restart())
+            self._woken.set()
+
+    @property
+    def _is_restarting(self) -> bool:
+        return self._restarting is not None and not self._restarting.done()
 
     async def _restart(self) -> None:
         try:
-            if self.name in self._host.plugins:
-                self._plugin.kill()
-                await self._host.remove(self.name)
-            self._plugin = await self._host.add(self._spec, start=False)
-            self._view = Ainb(self._plugin)
+            await self._plugin.restart()
         except PluginError as error:
             self._failure = error.message
         self.wake()
 
     def kill_if_hung(self) -> None:
-        """Kill the plugin if it is unresponsive: there is no point in waiting for its shutdown."""
+        """Kill a plugin of our own if it is unresponsive: there is no point in waiting for its shutdown."""
         if self._is_hung:
-            self._plugin.kill()
+            self._plugin.kill_if_own()
 
     async def close(self) -> None:
         """Cancel a start or restart in progress."""
@@ -129,14 +123,9 @@ class FrameSource:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # Events of the host
-
-    def on_event(self, event: Event) -> None:
-        """Handle an event of the host: wake up when the plugin's state has changed."""
-        if event.plugin == self.name and isinstance(event, StateChanged | Exited):
-            if isinstance(event, StateChanged) and event.new in FAILED:
-                self._failure = event.why
-            self._woken.set()
+    async def follow(self) -> None:
+        """Wake up whenever the plugin's state has changed. Raises when its host is lost."""
+        await self._plugin.follow(self._woken.set)
 
     # Frames
 
@@ -144,43 +133,48 @@ class FrameSource:
         """Show frames to this viewer, until cancelled."""
         self._rendering = None
         self._last_frame_at = due = self._clock()
-        while True:
-            view = self._view
-            with view.shown():
-                while view is self._view:
-                    self._woken.clear()
-                    wait = self._frame_rate.interval
-                    if viewer.accepts_frames():
-                        wait = await self._show_next(viewer)
-                    else:
-                        self.dropped += 1
-                    due = await self._wait_for_next(due, wait)
+        with self._plugin.shown():
+            while True:
+                self._woken.clear()
+                wait = self._frame_rate.interval
+                if viewer.accepts_frames():
+                    wait = await self._show_next(viewer)
+                else:
+                    self.dropped += 1
+                due = await self._wait_for_next(due, wait)
 
     async def _show_next(self, viewer: Viewer) -> float:
         """Show one frame, or an error panel; returns the seconds until the next one."""
         width, height = viewer.viewport()
         if not (width and height):
             return IDLE
-        error_panel = panel_for_state(self._plugin.state, self._failure)
+        error_panel = self._panel_for_state(self._failure)
         if error_panel is None:
             started = self._clock()
             try:
-                result = await self._view.render(width, height, deadline=self._deadline)
+                result = await self._plugin.render(width, height, deadline=self._deadline)
                 return self._show_frame(result, width, height, viewer, started)
             except Timeout:
                 error_panel = unresponsive_panel(self._clock() - self._last_frame_at)
             except PluginError as error:
-                error_panel = panel_for_state(self._plugin.state, error.message)
-                error_panel = error_panel or ErrorPanel("gave no frame", error.message, error.hint)
+                error_panel = self._panel_for_state(error.message) or ErrorPanel(
+                    "gave no frame", error.message, error.hint
+                )
             self.dropped += missed_frames(self._clock() - started, self._frame_rate.interval)
         self.error_panel = error_panel
         self._rendering = None
-        stderr = recent_stderr(self._host, self.name)
+        stderr = await self._plugin.stderr_tail()
         viewer.show_view(ScreenView(panel_rows(self.name, error_panel, stderr, width, height), None))
         if error_panel is STARTING:
             self._last_frame_at = self._clock()
             self._start()
         return IDLE
+
+    def _panel_for_state(self, why: str) -> ErrorPanel | None:
+        if self._is_restarting:
+            return RESTARTING
+        state = self._plugin.state
+        return panel_for_state(state, self._plugin.failure if state in FAILED else why)
 
     def _show_frame(
         self, result: RenderResult, width: int, height: int, viewer: Viewer, started: float
@@ -189,6 +183,7 @@ class FrameSource:
         viewer.show_view(ScreenView(rendering.rows, None if self._rendering is None else rendering.changed))
         self._rendering = rendering
         self.error_panel = None
+        self._failure = ""
         self.frames += 1
         self._last_frame_at = self._clock()
         self.took = self._last_frame_at - started
@@ -215,11 +210,11 @@ class FrameSource:
 
     def _start(self) -> None:
         if self._starting is None or self._starting.done():
-            self._starting = asyncio.ensure_future(self._start_plugin(self._plugin))
+            self._starting = asyncio.ensure_future(self._start_plugin())
 
-    async def _start_plugin(self, plugin: Plugin) -> None:
+    async def _start_plugin(self) -> None:
         try:
-            await plugin.start()
+            await self._plugin.start()
         except PluginError as error:
             self._failure = error.message
         self._woken.set()

@@ -146,8 +146,8 @@ def find_named(choice: HostChoice, name: str | None) -> FoundHost | None:
         return choice.find(name)
     if choice.host is not None:
         raise click.UsageError(
-            "--host goes with the name of a plugin: a folder, a bare command, -c, --record and options that "
-            "adjust a plugin start a new process"
+            "--host goes with the name of a plugin: a folder, a bare command, -c, --root, --record and "
+            "options that adjust a plugin start a new process"
         )
     return None
 

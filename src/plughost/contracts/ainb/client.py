@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,10 +34,20 @@ from plughost.wire.ledger import FOREVER
 
 RENDER_DEADLINE = 2.0
 
+
 _keys = itertools.count()
 """The generation counter of key events, shared by all plugins."""
 _mice = itertools.count()
 """The generation counter of mouse events, shared by all plugins."""
+
+
+def _by_clock() -> Iterator[int]:
+    """Generations for events that several programs send to one plugin: microseconds since the machine was
+    started, so that later events have higher numbers, whoever sent them."""
+    last = 0
+    while True:
+        last = max(last + 1, time.monotonic_ns() // 1000)
+        yield last
 
 
 class AinbPlugin(PluginCalls, Protocol):
@@ -135,8 +146,10 @@ _screens: weakref.WeakKeyDictionary[AinbPlugin, AinbScreen] = weakref.WeakKeyDic
 class Ainb:
     """A typed client of an ainb plugin. All clients of one plugin share its screen."""
 
-    def __init__(self, plugin: AinbPlugin) -> None:
+    def __init__(self, plugin: AinbPlugin, *, shared: bool = False) -> None:
+        """`shared` tells that other programs send key and mouse events to the plugin, too."""
         self._plugin = plugin
+        self._keys, self._mice = (_by_clock(), _by_clock()) if shared else (_keys, _mice)
         self._screen = _screens.setdefault(plugin, AinbScreen(plugin))
 
     async def render(self, width: int, height: int, *, deadline: float = RENDER_DEADLINE) -> RenderResult:
@@ -165,13 +178,13 @@ class Ainb:
     def key(self, screen_id: str, key: KeyEvent) -> bool:
         """Forwards a key event ahead of everything queued; False when the plugin is not running."""
         _check(key)
-        params = HandleKeyParams(screen_id, key, next(_keys))
+        params = HandleKeyParams(screen_id, key, next(self._keys))
         return self._plugin.notify("plugin/handle_key", params, urgent=True)
 
     def mouse(self, screen_id: str, mouse: MouseEvent) -> bool:
         """Forwards a mouse event ahead of everything queued; False when the plugin is not running."""
         _check(mouse)
-        params = HandleMouseParams(screen_id, mouse, next(_mice))
+        params = HandleMouseParams(screen_id, mouse, next(self._mice))
         return self._plugin.notify("plugin/handle_mouse", params, urgent=True)
 
     def event(self, topic: str, payload: bytes) -> bool:

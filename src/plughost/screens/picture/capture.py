@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from typing import NamedTuple
 
 from plughost.clock import done_within
-from plughost.contracts.ainb.contract import Ainb
+from plughost.contracts.ainb.client import RENDER_DEADLINE
 from plughost.errors import Timeout
-from plughost.host import Host
-from plughost.plugin import Plugin
 from plughost.screens.frame_rate import FrameRate
 from plughost.screens.render import Rendering, render
-from plughost.screens.stderr_tail import recent_stderr
+from plughost.screens.screen_plugin import ScreenPlugin
 from plughost.screens.terminal.error_panel import LAST_LINES
 
 RATE = 20.0
@@ -36,8 +35,7 @@ class Capture(NamedTuple):
 
 
 async def capture(
-    host: Host,
-    plugin: Plugin,
+    plugin: ScreenPlugin,
     width: int,
     height: int,
     wait: float | None,
@@ -54,41 +52,42 @@ async def capture(
         drawing.cancel()
         await asyncio.wait({drawing})
     what = "no picture" if plugin.state == "Running" else "not ready"
-    plugin.kill()  # there is no point in waiting for its shutdown
-    stderr = "\n".join(recent_stderr(host, plugin.name)[-LAST_LINES:])
+    plugin.kill_if_own()  # there is no point in waiting for its shutdown
+    stderr = "\n".join((await plugin.stderr_tail())[-LAST_LINES:])
     raise Timeout(f"{what} within {limit:g} s", plugin=plugin.name, stderr_tail=stderr)
 
 
 async def _capture(
-    plugin: Plugin, width: int, height: int, wait: float | None, others: Collection[asyncio.Task[None]]
+    plugin: ScreenPlugin, width: int, height: int, wait: float | None, others: Collection[asyncio.Task[None]]
 ) -> Capture:
     await plugin.start()
-    view = Ainb(plugin)
-    with view.shown():
+    with plugin.shown():
         if wait is None:
-            return await _capture_settled(view, width, height, others)
-        await asyncio.sleep(wait)
-        return await _frame(view, width, height, None)
+            return await _capture_settled(plugin, width, height, others)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait):
+                await plugin.follow(lambda: None)  # raises as soon as a running host is lost
+        return await _frame(plugin, width, height, None)
 
 
 async def _capture_settled(
-    view: Ainb, width: int, height: int, others: Collection[asyncio.Task[None]]
+    plugin: ScreenPlugin, width: int, height: int, others: Collection[asyncio.Task[None]]
 ) -> Capture:
     latest = time.monotonic() + SETTLE_TIMEOUT
     if others:
         await asyncio.wait(others, timeout=SETTLE_TIMEOUT)
     frame_rate = FrameRate(RATE)
-    frame = await _frame(view, width, height, None)
+    frame = await _frame(plugin, width, height, None)
     while frame_rate.after(changed=bool(frame.rendering.changed), redraw=frame.redraw) == frame_rate.interval:
         if time.monotonic() > latest:
             break
         await asyncio.sleep(frame_rate.interval)
-        frame = await _frame(view, width, height, frame)
+        frame = await _frame(plugin, width, height, frame)
     return frame
 
 
-async def _frame(view: Ainb, width: int, height: int, last: Capture | None) -> Capture:
+async def _frame(plugin: ScreenPlugin, width: int, height: int, last: Capture | None) -> Capture:
     started = time.monotonic()
-    result = await view.render(width, height)
+    result = await plugin.render(width, height, deadline=RENDER_DEADLINE)
     rendering = render(result.buffer, width, height, last and last.rendering)
     return Capture(rendering, time.monotonic() - started, result.redraw)

@@ -25,9 +25,10 @@ class ErrorPanel(NamedTuple):
     """Whether to offer the key that kills and restarts the plugin."""
 
 
-FAILED = ("Backoff", "Quarantined")
+FAILED = ("Backoff", "Quarantined", "NotAdded")
 """States that follow a failure."""
 STARTING = ErrorPanel("is starting", restartable=False)
+RESTARTING = ErrorPanel("is restarting", restartable=False)
 
 
 def panel_for_state(state: str, why: str) -> ErrorPanel | None:
@@ -35,8 +36,10 @@ def panel_for_state(state: str, why: str) -> ErrorPanel | None:
     if state == "Backoff":
         return ErrorPanel("has crashed", why, "The host starts it again by itself, a little later each time.")
     if state == "Quarantined":
-        remedy = "It has failed too often and is not started again. Mend it, then restart it."
+        remedy = "It has failed too often and is not started again. Fix it, then restart it."
         return ErrorPanel("is quarantined", why, remedy)
+    if state == "NotAdded":
+        return ErrorPanel("could not be added", why, "Fix it, then restart it.")
     if state in ("Idle", "Spawning"):
         return STARTING
     if state == "Running":

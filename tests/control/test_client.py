@@ -321,3 +321,12 @@ async def test_an_unknown_verb_and_an_id_that_is_taken_are_refused(host, door, m
     assert "still open" in json.loads(await reader.readline())["error"]["message"]
     assert await reader.read() == b""
     writer.close()
+
+
+async def test_a_host_that_closes_the_connection_at_once_may_have_ended_or_refuse_this_process(tmp_path):
+    """A host does not answer a confined process: the message names both causes."""
+    server = await asyncio.start_unix_server(lambda _, writer: writer.close(), tmp_path / "s")
+    async with server, ControlClient(tmp_path / "s") as client:
+        with pytest.raises(HostLost, match="closed the connection without an answer") as lost:
+            await client.ps()
+    assert "it has more seccomp filters than the host" in lost.value.hint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +12,8 @@ from typing import Any, Self, TypeVar, overload
 
 import msgspec
 
-from plughost.control.errors import HostLost, from_report
+from plughost.control.credentials import OWNERS, peer_user
+from plughost.control.errors import ControlRefused, HostLost, from_report
 from plughost.control.messages import MAX_LINE, ControlAnswer, ControlRequest, decode_answer
 from plughost.errors import InvalidSpec, Overloaded, PluginError
 from plughost.wire.messages import ABSENT, decode, encode
@@ -50,12 +52,18 @@ class ControlClient:
         self._last_id = 0
         self._lost: PluginError | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._is_answered = False
 
     async def __aenter__(self) -> Self:
         try:
             self._reader, self._writer = await asyncio.open_unix_connection(str(self.path), limit=MAX_LINE)
+        except PermissionError as error:
+            raise ControlRefused(
+                f"no access to the host at {self.path}: {error.strerror}", hint=OWNERS
+            ) from error
         except OSError as error:
             raise HostLost(f"no host answers at {self.path}: {error.strerror or error}") from error
+        self._check_owner()
         self._reading = asyncio.create_task(self._read())
         return self
 
@@ -63,6 +71,16 @@ class ControlClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def _check_owner(self) -> None:
+        """Say nothing to the host of another user: it would refuse us, and might not be a host at all."""
+        owner = peer_user(self._writer.get_extra_info("socket"))
+        if os.geteuid() not in (owner, 0):
+            self._writer.close()
+            raise ControlRefused(
+                f"the host at {self.path} belongs to user {owner}, and this is user {os.geteuid()}",
+                hint=OWNERS,
+            )
 
     async def close(self) -> None:
         """Close the connection. The host cancels the calls that are still open."""
@@ -219,15 +237,26 @@ class ControlClient:
                 if not line.endswith(b"\n"):
                     break  # the host was killed while it wrote
                 self._take(decode_answer(line))
-            self._lose(
-                HostLost(f"the host at {self.path} has ended", hint="`plughost ps` lists the running hosts")
-            )
-        except OSError as error:
-            self._lose(HostLost(f"the host at {self.path} has ended: {error.strerror or error}"))
+            self._lose(self._ended())
+        except OSError:
+            self._lose(self._ended())
         except ValueError as error:
             self._lose(HostLost(f"the host at {self.path} sent something that is not an answer: {error}"))
 
+    def _ended(self) -> HostLost:
+        """The error for the end of the connection. A host tells a process that it refuses nothing."""
+        if self._is_answered:
+            return HostLost(
+                f"the host at {self.path} has ended", hint="`plughost ps` lists the running hosts"
+            )
+        return HostLost(
+            f"the host at {self.path} closed the connection without an answer",
+            hint="it has ended, or it refuses this process, because it has more seccomp filters than the "
+            "host; `plughost ps` outside of that sandbox lists the running hosts",
+        )
+
     def _take(self, answer: ControlAnswer) -> None:
+        self._is_answered = True
         if answer.id is None:
             if answer.error is not None:
                 self._lose(from_report(answer.error))

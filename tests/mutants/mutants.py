@@ -80,7 +80,7 @@ MUTANTS = [
     Mutant("a-crash-after-the-answer-is-fine", "engine/instance.py", "(self._cause is None and status == 0)", "self._cause is None", RUNE),
     Mutant("calls-in-flight-hang-at-the-end", "engine/instance.py", "        for pending in lost:\n            pending.fail(cause.copy())", "", f"{MCPTEST} {AINB}"),
     Mutant("no-handshake-no-deadline", "engine/instance.py", "if limit is not None:\n            late = Timeout(", "if False:\n            late = Timeout(", f"{RUNE} tests/contracts/ainb/test_ainb_lifecycle.py"),
-    Mutant("a-forgotten-flush-is-not-waited-for", "engine/instance.py", "        self._timer.soon(FLUSH_TIME, self._kill)", "        self._kill()", "tests/cli/test_beginners.py"),
+    Mutant("a-forgotten-flush-is-not-noticed", "engine/instance.py", "self._peer.await_unflushed()", "self._peer.mute()", "tests/cli/test_beginners.py"),
     Mutant("an-idle-one-is-ended-while-pinned", "engine/instance.py", "not (self._peer.busy or self._delegate.pinned())", "not self._peer.busy", "tests/contracts/ainb/test_ainb_lifecycle.py"),
     Mutant("an-idle-one-is-ended-while-busy", "engine/instance.py", "not (self._peer.busy or self._delegate.pinned())", "not self._delegate.pinned()", "tests/contracts/ainb/test_ainb_lifecycle.py"),
     Mutant("a-hung-plugin-has-its-whole-grace", "engine/peer.py", "            self.unresponsive = True\n            self._send_cancel(pending.number", "            self._send_cancel(pending.number", MCPTEST),

@@ -234,6 +234,8 @@ def _read_plugin(
             for method, table in common.methods.items()
         ],
     )
+    # For the problems, with their lines in this file. `Host.add` resolves the spec again, because a plugin's
+    # folder may have changed by then: what is confined and started is what the files say at that time.
     try:
         check_runnable(spec, contract.resolve(spec))
     except InvalidSpec as error:

@@ -501,6 +501,7 @@ class Plugin:
             "metrics": self.metrics.snapshot(self._time()),
             "lifecycle": {
                 "start": "per call" if policy.one_shot else "eager" if policy.eager else "first call",
+                "handshake": policy.ready_timeout is not None,
                 "call_timeout": policy.call_timeout,
                 "max_in_flight": policy.max_in_flight,
                 "grace": policy.grace,

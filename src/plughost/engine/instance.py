@@ -376,7 +376,7 @@ class Instance:
             refusal = self._reject_calls(
                 Quarantined,
                 f"it has failed and is not started again; the failure was: {cause.message}",
-                hint=f"{cause.hint or 'fix what failed'}; then reload it (`plughost reload {self.name}`)",
+                hint=f"{cause.hint}; then reload it" if cause.hint else Quarantined.remedy,
                 exit_status=cause.exit_status,
                 stderr_tail=cause.stderr_tail,
             )

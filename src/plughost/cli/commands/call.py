@@ -19,7 +19,7 @@ from plughost.cli.ui.findings import Findings, timeout_hint
 from plughost.control import ControlClient
 from plughost.engine.io.tap import Tap
 from plughost.engine.progress import OnEvent
-from plughost.errors import PluginError, Timeout
+from plughost.errors import PluginError, Quarantined, Timeout
 from plughost.handshake_store import default_folder
 from plughost.host import Host
 from plughost.sandbox.explain.lints import lints
@@ -112,9 +112,11 @@ async def _call_running(
                 type=msgspec.Raw,
                 on_event=on_event,
             )
-        except Timeout as error:
-            if error.hint == error.remedy:
+        except PluginError as error:
+            if error.hint == Timeout.remedy:
                 error.hint = timeout_hint(name, (await client.inspect(name))["state"])
+            elif error.hint == Quarantined.remedy:
+                error.hint = f"fix what failed, then reload it: `plughost reload {name}`"
             raise
         return result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -215,3 +216,37 @@ def test_an_unsigned_and_a_revoked_package_say_what_became_of_them_and_what_to_d
     revoked = install()
     assert "of example is revoked" in revoked
     assert "do not use it: ask example for a release that is signed with another key" in revoked
+
+
+def test_a_contract_whose_package_is_broken_is_named_once_with_what_to_do(tmp_path):
+    info = tmp_path / "acme_broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[plughost.contracts]\nacme = acme_broken:CONTRACT\n")
+    (tmp_path / "acme_broken.py").write_text("import nonesuch\n")
+    why = (
+        "the contract 'acme' of acme-broken cannot be loaded: ModuleNotFoundError: No module named 'nonesuch'"
+    )
+    remedy = "update or uninstall acme-broken"
+    work = tmp_path / "work"
+    (work / "plugin").mkdir(parents=True)
+    (work / "plughost.toml").write_text('[plugins.a]\ncontract = "acme"\ncommand = ["true"]\n')
+
+    def run(*words):
+        return plughost(*words, cwd=work, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+
+    assert run("new", "kaged", "greeter").returncode == 0
+    ran = run("call", "--sandbox", "none", "./greeter", "greeter.greet", '{"name": "Ada"}')
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.count("acme-broken cannot be loaded") == 1
+    assert f"warning: {why}. It is ignored: {remedy}\n" in ran.stderr
+    assert ".py:" not in ran.stderr
+    ran = run("call", "./plugin", "ping")
+    assert ran.returncode == 2
+    assert f"warning: {why}. It is ignored: {remedy}\n" in ran.stderr
+    assert "was not looked for, they cannot be loaded: acme\n" in ran.stderr
+    ran = run("run", "-c", "plughost.toml")
+    assert ran.returncode == 2
+    assert f"plughost.toml:2: plugins.a.contract: {why}; {remedy}\n" in ran.stderr
+    ran = run("call", "--contract", "acme", "ping", "--", "true")
+    assert (ran.returncode, ran.stderr) == (2, f"invalid_spec: {why}\nhint: {remedy}\n")

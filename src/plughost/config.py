@@ -21,7 +21,7 @@ from plughost._util.located.toml import load_authors_toml, load_toml
 from plughost._util.plugin_names import name_problem
 from plughost._util.real_path import real_path
 from plughost.contracts.base import Contract
-from plughost.contracts.registry import detect_contract, get_contract, loadable_contracts
+from plughost.contracts.registry import broken_contracts, detect_contract, get_contract, loadable_contracts
 from plughost.contracts.resolve import check_runnable, from_host
 from plughost.contracts.settings import (
     SetBy,
@@ -118,7 +118,13 @@ def load_folder(folder: Path) -> PluginSpec:
         return _load_own(folder / FILE)
     spec = detect_contract(folder)
     if spec is None:
-        raise InvalidSpec(f"{folder} is not a plugin folder: it has no {FILE} and no contract's manifest")
+        broken = ", ".join(broken_contracts())
+        raise InvalidSpec(
+            f"{folder} is not a plugin folder: it has no {FILE} and no contract's manifest",
+            hint=f"a manifest of these contracts was not looked for, they cannot be loaded: {broken}"
+            if broken
+            else "",
+        )
     return spec
 
 
@@ -234,6 +240,8 @@ def _read_plugin(
             for method, table in common.methods.items()
         ],
     )
+    # For the problems, with their lines in this file. `Host.add` resolves the spec again, because a plugin's
+    # folder may have changed by then: what is confined and started is what the files say at that time.
     try:
         check_runnable(spec, contract.resolve(spec))
     except InvalidSpec as error:
@@ -248,7 +256,8 @@ def _contract(document: Document, field: Field, name: Any) -> Contract | None:
     try:
         return get_contract(name)
     except InvalidSpec as error:
-        document.problem((*field, "contract"), error.message)
+        hint = f"; {error.hint}" if error.hint else ""
+        document.problem((*field, "contract"), f"{error.message}{hint}")
         return None
 
 

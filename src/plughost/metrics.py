@@ -49,6 +49,11 @@ class Latencies:
             self._counts[bucket] += end - first
             first = end
 
+    def add(self, others: Latencies) -> None:
+        """Count the latencies of another histogram, too."""
+        others.count_recent()
+        self._counts = [mine + theirs for mine, theirs in zip(self._counts, others._counts, strict=True)]
+
     @property
     def count(self) -> int:
         """How many latencies there are."""
@@ -112,6 +117,17 @@ class PluginMetrics:
     def calls(self) -> int:
         """Calls that have ended, also with a failure; not those that their callers cancelled."""
         return self.latencies.count + self.refused
+
+    def continue_from(self, before: PluginMetrics) -> None:
+        """Go on from the metrics of the same plugin before it was stopped and added again. Its uptime begins
+        anew."""
+        self.latencies.add(before.latencies)
+        self.restarts += before.restarts
+        self.refused += before.refused
+        self.failures += before.failures
+        self.cancelled += before.cancelled
+        self.last_error = self.last_error or before.last_error
+        self._failed = self._failed or before._failed
 
     def on_call_failed(self, error: PluginError, now: float) -> None:
         """A call has failed."""

@@ -43,6 +43,7 @@ def inspect_plugin(plugin: Plugin, resolved: ResolvedSpec, instances: Iterable[I
 def _lifecycle(policy: LifecyclePolicy) -> dict[str, Any]:
     return {
         "start": "per call" if policy.one_shot else "eager" if policy.eager else "first call",
+        "handshake": policy.ready_timeout is not None,
         "call_timeout": policy.call_timeout,
         "max_in_flight": policy.max_in_flight,
         "grace": policy.grace,

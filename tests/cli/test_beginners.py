@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 from tests.support.confinable import PATH, needs, open_folder
+from tests.support.vai import package
 
 PLUGHOST = [sys.executable, "-m", "plughost.cli"]
 STRAY_PRINT = 'print("starting up...", flush=True)\nprint(\'{"id": 1, "result": 1}\', flush=True)\ninput()'
 NO_FLUSH = 'import sys\nfor line in sys.stdin: print(\'{"id": 1, "result": 1}\')'
+RUNE = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["type"] == "handshake":
+        manifest = {"plugin_id": sys.argv[2], "plugin_version": "1", "exposed_tools": ["ping"]}
+        manifest["protocol_version"] = asked["protocol_version"]
+        said = {"type": "handshake", "manifest": manifest}
+    else:
+        said = {"type": "response", "request_id": asked["request_id"], "status": "ok"}
+    print(json.dumps(said), flush=said["type"] in sys.argv[1])
+"""
 HUNG = 'import sys, time\nprint("working", file=sys.stderr, flush=True)\ntime.sleep(600)'
 READER = """
 import sys
@@ -51,6 +65,48 @@ def test_a_forgotten_flush_is_found_out_when_stdin_closes():
     assert "no answer to 'ping' within 1 s" in ran.stderr
     assert "came only after stdin was closed" in ran.stderr
     assert "print(..., flush=True)" in ran.stderr
+
+
+def call_rune(flushed, *options, plugin_id="unflushed"):
+    """Call the plugin `unflushed`, which flushes messages of these types."""
+    command = (sys.executable, "-I", "-S", "-c", RUNE, flushed, plugin_id)
+    return plughost(
+        "call", "--contract", "rune", "--sandbox", "none", "--name", "unflushed", *options, "ping", "--", *command
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("flushed", "options", "what"),
+    [
+        ("", [], "no handshake within 2 s"),
+        ("", ["--timeout", "1"], "no answer to 'ping' within 1 s"),
+        ("handshake", ["--timeout", "1"], "no answer to 'ping' within 1 s"),
+    ],
+)
+def test_a_forgotten_flush_of_a_process_per_call_is_found_out_too(flushed, options, what):
+    ran = call_rune(flushed, *options)
+    assert ran.returncode == 3
+    assert f"plugin unflushed timeout: {what}\n" in ran.stderr
+    assert "came only after stdin was closed" in ran.stderr
+    assert "print(..., flush=True)" in ran.stderr
+
+
+def test_a_plugin_under_another_name_is_told_which_two_names_must_be_the_same():
+    assert call_rune("handshake response").returncode == 0
+    ran = call_rune("handshake response", plugin_id="flushed")
+    assert ran.returncode == 3
+    assert "handshake_failed: it calls itself 'flushed', but is bound as 'unflushed'\n" in ran.stderr
+    assert "plugin_id in its handshake, and its name in plughost.toml (or --name)" in ran.stderr
+
+
+def test_a_package_whose_program_names_another_package_is_told_both_names(tmp_path, mark):
+    folder = package(tmp_path, mark)
+    other = 'hello={"package_id": "acme/pupet"}'
+    ran = plughost("call", "--sandbox", "none", "--env", other, folder, "tool.invoke", "{}")
+    assert ran.returncode == 3, ran.stderr
+    assert "the program says that it is 'acme/pupet" in ran.stderr
+    assert "but its package is 'acme/puppet" in ran.stderr
+    assert "correct package_id and version in vai-plugin.toml" in ran.stderr
 
 
 def test_a_plugin_that_hangs_is_stopped_and_the_message_says_so():
@@ -160,3 +216,37 @@ def test_an_unsigned_and_a_revoked_package_say_what_became_of_them_and_what_to_d
     revoked = install()
     assert "of example is revoked" in revoked
     assert "do not use it: ask example for a release that is signed with another key" in revoked
+
+
+def test_a_contract_whose_package_is_broken_is_named_once_with_what_to_do(tmp_path):
+    info = tmp_path / "acme_broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[plughost.contracts]\nacme = acme_broken:CONTRACT\n")
+    (tmp_path / "acme_broken.py").write_text("import nonesuch\n")
+    why = (
+        "the contract 'acme' of acme-broken cannot be loaded: ModuleNotFoundError: No module named 'nonesuch'"
+    )
+    remedy = "update or uninstall acme-broken"
+    work = tmp_path / "work"
+    (work / "plugin").mkdir(parents=True)
+    (work / "plughost.toml").write_text('[plugins.a]\ncontract = "acme"\ncommand = ["true"]\n')
+
+    def run(*words):
+        return plughost(*words, cwd=work, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+
+    assert run("new", "kaged", "greeter").returncode == 0
+    ran = run("call", "--sandbox", "none", "./greeter", "greeter.greet", '{"name": "Ada"}')
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.count("acme-broken cannot be loaded") == 1
+    assert f"warning: {why}. It is ignored: {remedy}\n" in ran.stderr
+    assert ".py:" not in ran.stderr
+    ran = run("call", "./plugin", "ping")
+    assert ran.returncode == 2
+    assert f"warning: {why}. It is ignored: {remedy}\n" in ran.stderr
+    assert "was not looked for, they cannot be loaded: acme\n" in ran.stderr
+    ran = run("run", "-c", "plughost.toml")
+    assert ran.returncode == 2
+    assert f"plughost.toml:2: plugins.a.contract: {why}; {remedy}\n" in ran.stderr
+    ran = run("call", "--contract", "acme", "ping", "--", "true")
+    assert (ran.returncode, ran.stderr) == (2, f"invalid_spec: {why}\nhint: {remedy}\n")

@@ -443,3 +443,22 @@ async def test_dev_takes_the_grants_and_the_sandbox_of_the_command_line(tmp_path
     folder = plugin(tmp_path / "p", mark, env='{ A = "b" }')
     async with dev(folder, "--sandbox", "none", "--env", "A=c", "--allow", "read=/tmp", mark=mark) as at:
         await at.until("ready", plugin="p")
+
+
+@pytest.mark.parametrize(
+    ("contract", "means"),
+    [
+        ("mcptest", "it has run for 0.4 s; mcptest has no handshake, so only a call shows more"),
+        ("kaged", "its handshake is done"),
+        ("rune", "each call starts a process"),
+    ],
+)
+def test_ready_says_what_is_known_of_the_plugin(contract, means, tmp_path):
+    made = [*DEV[:-1], "new", contract, "greeter"]
+    assert subprocess.run(made, cwd=tmp_path, capture_output=True, timeout=60).returncode == 0
+    grants = ["--grant", "tool.execute"] if contract == "rune" else []
+    ran = subprocess.run(
+        [*DEV, "--sandbox", "none", *grants, "--until-eof", "greeter"],
+        cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert f"ready: greeter ({contract}): {means}\n" in ran.stdout, ran

@@ -193,3 +193,35 @@ async def test_ps_shows_full_names_and_what_is_measured_and_the_last_error(socke
             watching.kill()
             watching.communicate()
     await until(lambda: not plugin_processes(mark))
+
+
+async def test_a_quarantined_plugin_says_why_and_the_command_that_brings_it_back(config, sockets, mark):
+    there = ("--socket-dir", sockets)
+    async with running(sockets, "-c", config) as host, ControlClient(host.path) as client:
+        await client.call("first", "stderr", "no database\n")
+        assert (await command("call", *there, "first", "exit", "4")).returncode == 3
+        ran = await command("call", *there, "first", "ping")
+        assert (ran.returncode, ran.stdout) == (3, "")
+        assert "it has failed and is not started again; the failure was: it exited with code 4" in ran.stderr
+        assert "  no database\n" in ran.stderr
+        assert ran.stderr.endswith("hint: fix what failed, then reload it: `plughost reload first`\n")
+        assert (await command("reload", *there, "first")).returncode == 0
+        assert (await command("call", *there, "first", "ping")).stdout == '"pong"\n'
+
+
+async def test_a_plugin_that_hangs_says_that_it_still_runs_and_the_command_that_ends_it(
+    config, sockets, mark
+):
+    there = ("--socket-dir", sockets)
+    async with running(sockets, "-c", config):
+        assert (await command("call", *there, "first", "deaf")).returncode == 0
+        (pid,) = plugin_processes(mark)
+        ran = await command("call", *there, "first", "ping", "--timeout", "0.2")
+        assert (ran.returncode, ran.stdout) == (3, "")
+        assert "no answer to 'ping' within 0.2 s" in ran.stderr
+        assert "it still runs, and the call was cancelled" in ran.stderr
+        assert "`plughost restart first` ends it" in ran.stderr
+        assert plugin_processes(mark) == [pid]
+        assert (await command("restart", *there, "first")).returncode == 0
+        assert (await command("call", *there, "first", "ping")).stdout == '"pong"\n'
+        assert pid not in plugin_processes(mark)

@@ -321,3 +321,34 @@ async def test_an_unknown_verb_and_an_id_that_is_taken_are_refused(host, door, m
     assert "still open" in json.loads(await reader.readline())["error"]["message"]
     assert await reader.read() == b""
     writer.close()
+
+
+async def test_a_host_that_closes_the_connection_at_once_may_have_ended_or_refuse_this_process(tmp_path):
+    """A host does not answer a confined process: the message names both causes."""
+    server = await asyncio.start_unix_server(lambda _, writer: writer.close(), tmp_path / "s")
+    async with server, ControlClient(tmp_path / "s") as client:
+        with pytest.raises(HostLost, match="closed the connection without an answer") as lost:
+            await client.ps()
+    assert "more seccomp filters than the host" in lost.value.hint
+
+
+@pytest.mark.parametrize("how", ["restart", "reload", "stop and start"])
+async def test_what_is_measured_of_a_plugin_survives_its_restart(host, client, mark, how):
+    await host.add(puppet(mark))
+    for number in range(3):
+        await client.call("puppet", "echo", number)
+    with pytest.raises(plughost.CallFailed):
+        await client.call("puppet", "error", {"code": 7, "message": "not today"})
+    before = (await client.inspect("puppet"))["metrics"]
+    if how == "stop and start":
+        await client.stop("puppet")
+        await client.start("puppet")
+    else:
+        await getattr(client, how)("puppet")
+    after = (await client.inspect("puppet"))["metrics"]
+    for name in ("calls", "failures", "restarts", "cancelled", "p50", "p99"):
+        assert after[name] == before[name], name
+    assert (after["calls"], after["failures"]) == (4, 1)
+    assert "not today" in after["last_error"]["message"]
+    await client.call("puppet", "ping")
+    assert (await client.inspect("puppet"))["metrics"]["calls"] == 5

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
-import random
 import signal
+from pathlib import Path
 
 import pytest
 
-import plughost
 from plughost.control import ControlClient, HostLost
 from tests.support import all_gone, plugin_processes, until
+from tests.support.many_calls import Outcome, start, words
 from tests.support.running_host import command, puppets, running, toml
 
 NAMES = ("one", "two", "three")
@@ -22,8 +23,18 @@ NAMES = ("one", "two", "three")
 @pytest.fixture
 def config(tmp_path, mark):
     file = tmp_path / "plughost.toml"
-    file.write_text(toml(puppets(mark, *NAMES, max_in_flight=8)))
+    file.write_text(
+        "".join(
+            toml({name: spec}) + f"env = {{ log = {json.dumps(str(tmp_path / name))} }}\n"
+            for name, spec in puppets(mark, *NAMES, max_in_flight=8).items()
+        )
+    )
     return file
+
+
+def log(tmp_path: Path, name: str) -> list[str]:
+    """The calls that a plugin got, over all its processes."""
+    return (tmp_path / name).read_text().splitlines()
 
 
 async def disturb(client: ControlClient, mark: str, done: asyncio.Event) -> list[str]:
@@ -47,43 +58,58 @@ async def disturb(client: ControlClient, mark: str, done: asyncio.Event) -> list
     return did
 
 
-async def test_a_thousand_calls_are_answered_once_each_while_plugins_are_reloaded_killed_and_quarantined(
-    config, tmp_path, mark
+async def calls_by_processes(sockets: Path, numbers: range) -> list[Outcome]:
+    """`plughost call` as a process for each call, two at a time."""
+    slots = asyncio.Semaphore(2)
+
+    async def call(number: int) -> Outcome:
+        async with slots:
+            ran = await command(*words(sockets, NAMES[number % len(NAMES)], number))
+        return Outcome.of_command(number, ran.returncode, ran.stdout, ran.stderr)
+
+    return await asyncio.gather(*(call(number) for number in numbers))
+
+
+@pytest.mark.parametrize(
+    ("processes", "commands", "client"),
+    [
+        pytest.param(4, 20, 300, id="some"),
+        pytest.param(100, 900, 1000, id="thousands", marks=[pytest.mark.soak, pytest.mark.timeout(600)]),
+    ],
+)
+async def test_calls_of_commands_and_clients_are_answered_once_each_while_plugins_are_reloaded_and_killed(
+    config, tmp_path, mark, processes, commands, client
 ):
-    answered: set[int] = set()
-    failed: dict[int, plughost.PluginError] = {}
-    done = asyncio.Event()
-
-    async def calls(client: ControlClient, numbers: range) -> None:
-        for number in numbers:
-            name = random.choice(NAMES)
-            try:
-                answer = await client.call(name, "echo", [name, number], timeout=60)
-            except plughost.PluginError as error:
-                failed[number] = error
-            else:
-                assert answer == [name, number]
-                answered.add(number)
-
-    async with running(tmp_path / "s", "-c", config) as host, contextlib.AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(ControlClient(host.path)) for _ in range(5)]
-        operator = await stack.enter_async_context(ControlClient(host.path))
+    """Calls by `plughost call` as processes, by `plughost call` again and again in another process, and by a
+    ControlClient in a third."""
+    sockets, done = tmp_path / "s", asyncio.Event()
+    first, second, end = processes, processes + commands, processes + commands + client
+    async with running(sockets, "-c", config) as host, ControlClient(host.path) as operator:
         disturbing = asyncio.create_task(disturb(operator, mark, done))
-        await asyncio.gather(
-            *(calls(client, range(start * 200, start * 200 + 200)) for start, client in enumerate(clients))
-        )
-        done.set()
+        try:
+            several = await asyncio.gather(
+                calls_by_processes(sockets, range(first)),
+                start("command", sockets, range(first, second), NAMES),
+                start("client", sockets, range(second, end), NAMES),
+            )
+        finally:
+            done.set()
         did = await disturbing
-    assert len(answered) + len(failed) == 1000
-    assert not answered & failed.keys()
-    # A call that was with a process that died, or came before it was started again, says so.
-    assert {type(error) for error in failed.values()} <= {
-        plughost.Crashed,
-        plughost.Stopped,
-        plughost.Quarantined,
-    }
-    assert len(answered) > 100, did
     await all_gone(mark)
+    outcomes = [outcome for some in several for outcome in some]
+    assert sorted(outcome.number for outcome in outcomes) == [*range(end)]
+    answered = {outcome.number: outcome.answer for outcome in outcomes if not outcome.error}
+    assert answered == {number: [NAMES[number % len(NAMES)], number] for number in answered}
+    # A call that was with a process that died, or came before it was started again, says so.
+    assert {outcome.error for outcome in outcomes} <= {"", "crashed", "stopped", "quarantined"}
+    for some, most in zip(several, (processes, commands, client), strict=True):
+        assert len([each for each in some if not each.error]) > most / 10, did
+    # No plugin got a call twice, or a call of another plugin; each answer is of a call that a plugin got.
+    got = {name: [json.loads(line)["params"] for line in log(tmp_path, name)] for name in NAMES}
+    assert {who for name in NAMES for who, _ in got[name] if who != name} == set()
+    numbers = [number for name in NAMES for _, number in got[name]]
+    assert len(numbers) == len(set(numbers))
+    assert answered.keys() <= set(numbers)
 
 
 async def test_the_command_line_calls_a_running_plugin_while_it_is_reloaded(config, tmp_path, mark):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import msgspec
 import pytest
 
 import plughost
+from plughost import config
+from plughost.contracts.registry import get_contract
 from plughost.events import StateChanged
 from tests.support import all_gone, processes
 from tests.support.confinable import needs
@@ -77,3 +80,32 @@ async def test_what_was_made_ready_for_a_confined_one_is_given_back(host, place)
     with pytest.raises(plughost.PluginError):
         await host.add(confined)
     assert (host.plugins, host._sandboxes._plugins) == ({}, {})
+
+
+async def test_a_file_is_checked_when_it_is_loaded_and_again_when_its_plugin_is_added(
+    host, place, tmp_path, monkeypatch
+):
+    """Each reads the manifest once. What is added is what the folder says then, not when the file was loaded."""
+    contract = get_contract("kaged")
+    resolve = type(contract).resolve
+    resolved = []
+
+    def count(self, spec):
+        resolved.append(spec.name)
+        return resolve(self, spec)
+
+    monkeypatch.setattr(type(contract), "resolve", count)
+    file = tmp_path / "plughost.toml"
+    command = json.dumps(spec(place).command)
+    file.write_text(
+        f'[plugins.puppet]\ncontract = "kaged"\ncwd = "{place}"\ncommand = {command}\nsandbox = "none"\n'
+    )
+    resolved.clear()
+    loaded = config.load(file)["puppet"]
+    assert len(resolved) == 1
+    manifest = place / "manifest.yaml"
+    told = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**told, "methods": ["p.later"]}))
+    plugin = await host.add(loaded, start=False)
+    assert len(resolved) == 2
+    assert [entry.name for entry in plugin.catalogue_entries()] == ["p.later"]

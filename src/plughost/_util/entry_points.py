@@ -41,9 +41,7 @@ class EntryPoints(Generic[T]):
         entry = self._find(name)
         loaded = self._load(entry)
         if isinstance(loaded, Exception):
-            raise InvalidSpec(
-                self._failure(entry, loaded), hint=f"update or uninstall {_package(entry)}"
-            ) from loaded
+            raise InvalidSpec(self._failure(entry, loaded), hint=_remedy(entry)) from loaded
         return loaded
 
     def loadable(self) -> list[T]:
@@ -56,9 +54,13 @@ class EntryPoints(Generic[T]):
                 found.append(loaded)
             elif name not in self._warned:
                 self._warned.add(name)
-                message = f"{self._failure(entry, loaded)}. It is ignored."
+                message = f"{self._failure(entry, loaded)}. It is ignored: {_remedy(entry)}"
                 warnings.warn(message, RuntimeWarning, stacklevel=3)
         return found
+
+    def broken(self) -> list[str]:
+        """The names of those that could not be loaded so far."""
+        return sorted(name for name, loaded in self._loaded.items() if isinstance(loaded, Exception))
 
     def forget(self) -> None:
         """Look anew at what is installed."""
@@ -106,3 +108,7 @@ class EntryPoints(Generic[T]):
 
 def _package(entry: EntryPoint) -> str:
     return entry.value if entry.dist is None else entry.dist.name
+
+
+def _remedy(entry: EntryPoint) -> str:
+    return f"update or uninstall {_package(entry)}"

@@ -106,6 +106,7 @@ class PluginUsage(InvalidSpec):
 def main(argv: list[str] | None = None) -> None:
     """The console script. The words after `--` are a bare plugin command, and are not parsed as options."""
     output.guard_streams()
+    output.say_warnings()
     words = sys.argv[1:] if argv is None else argv
     bare: list[str] = []
     if "--" in words and words[:1] != ["x"]:  # the words after a namespace belong to the plugin

@@ -45,6 +45,11 @@ def loadable_contracts() -> list[Contract]:
     return CONTRACTS.loadable()
 
 
+def broken_contracts() -> list[str]:
+    """The names of contracts that could not be loaded so far."""
+    return CONTRACTS.broken()
+
+
 def detect_contract(folder: Path) -> PluginSpec | None:
     """Returns the spec described by a manifest in `folder`; None when no contract finds one there.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -13,7 +14,8 @@ import msgspec
 
 from plughost.catalogue import CatalogueEntry
 from plughost.contracts.plugin_calls import CallOptions
-from plughost.control.errors import HostLost, from_report
+from plughost.control.credentials import OWNERS, peer_user
+from plughost.control.errors import ControlRefused, HostLost, from_report
 from plughost.control.messages import MAX_LINE, NONE, ControlAnswer, ControlRequest, decode_answer
 from plughost.control.remote_plugin import RemotePlugin
 from plughost.engine.progress import OnEvent
@@ -22,7 +24,6 @@ from plughost.wire.messages import ABSENT, decode, encode
 
 LONGEST = 1e9
 """Seconds of a call without a timeout: about 30 years."""
-LOST_HINT = "`plughost ps` lists the running hosts"
 MAX_UNREAD = 100_000
 """Log lines or states that wait to be read; with more, following them fails."""
 
@@ -54,12 +55,18 @@ class ControlClient:
         self._last_id = 0
         self._lost: PluginError | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._is_answered = False
 
     async def __aenter__(self) -> Self:
         try:
             self._reader, self._writer = await asyncio.open_unix_connection(str(self.path), limit=MAX_LINE)
+        except PermissionError as error:
+            raise ControlRefused(
+                f"no access to the host at {self.path}: {error.strerror}", hint=OWNERS
+            ) from error
         except OSError as error:
             raise HostLost(f"no host answers at {self.path}: {error.strerror or error}") from error
+        self._check_owner()
         self._reading = asyncio.create_task(self._read())
         return self
 
@@ -67,6 +74,16 @@ class ControlClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    def _check_owner(self) -> None:
+        """Say nothing to the host of another user: it would refuse us, and might not be a host at all."""
+        owner = peer_user(self._writer.get_extra_info("socket"))
+        if os.geteuid() not in (owner, 0):
+            self._writer.close()
+            raise ControlRefused(
+                f"the host at {self.path} belongs to user {owner}, and this is user {os.geteuid()}",
+                hint=OWNERS,
+            )
 
     async def close(self) -> None:
         """Close the connection. The host cancels the calls that are still open."""
@@ -242,14 +259,26 @@ class ControlClient:
                 if not line.endswith(b"\n"):
                     break  # the host was killed while it wrote
                 self._take(decode_answer(line))
-            self._lose(HostLost(f"the host at {self.path} has ended", hint=LOST_HINT))
-        except OSError as error:
-            why = error.strerror or error
-            self._lose(HostLost(f"the host at {self.path} has ended: {why}", hint=LOST_HINT))
+            self._lose(self._ended())
+        except OSError:
+            self._lose(self._ended())
         except ValueError as error:
             self._lose(HostLost(f"the host at {self.path} sent something that is not an answer: {error}"))
 
+    def _ended(self) -> HostLost:
+        """The error for the end of the connection. A host sends no answer to a process that it refuses."""
+        if self._is_answered:
+            return HostLost(
+                f"the host at {self.path} has ended", hint="`plughost ps` lists the running hosts"
+            )
+        return HostLost(
+            f"the host at {self.path} closed the connection without an answer",
+            hint="it has ended, or it refuses this process because this process is sandboxed (it has more "
+            "seccomp filters than the host); `plughost ps` outside of the sandbox lists the running hosts",
+        )
+
     def _take(self, answer: ControlAnswer) -> None:
+        self._is_answered = True
         if answer.id is None:
             if answer.error is not None:
                 self._lose(from_report(answer.error))

@@ -15,6 +15,7 @@ from plughost.contracts.resolve import sandbox_class
 from plughost.engine.supervisor import State
 from plughost.errors import InvalidSpec, PluginError
 from plughost.host import Host
+from plughost.metrics import PluginMetrics
 from plughost.plugin import Plugin
 from plughost.spec import PluginSpec
 
@@ -46,6 +47,8 @@ class ManagedPlugins:
         """The specs of the configuration, as they were loaded."""
         self._absent: dict[str, tuple[PluginSpec, PluginError | None]] = {}
         """Plugins that are not in the host, and why they could not be added; None if they were stopped."""
+        self._metrics: dict[str, PluginMetrics] = {}
+        """What was measured of plugins that were stopped, to go on from when they are started again."""
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._restarting: set[str] = set()
         self._pins: dict[object, str] = {}
@@ -175,6 +178,8 @@ class ManagedPlugins:
                 self._absent[spec.name] = spec, error
             raise
         self._absent.pop(spec.name, None)
+        if (before := self._metrics.pop(spec.name, None)) is not None:
+            plugin.metrics.continue_from(before)
         for reason, name in self._pins.items():
             if name == spec.name:
                 plugin.pin(reason)
@@ -187,6 +192,7 @@ class ManagedPlugins:
         else:
             spec = self._specs.get(name, plugin.spec)
             await self.host.remove(name)
+            self._metrics[name] = plugin.metrics
         self._absent[name] = spec, None
 
     def _known(self, name: str | None) -> tuple[PluginSpec, PluginError | None]:
@@ -210,6 +216,7 @@ class ManagedPlugins:
         if name in self.host.plugins:
             await self.host.remove(name)
         self._absent.pop(name, None)
+        self._metrics.pop(name, None)
 
     async def _add_and_start(self, name: str) -> None:
         plugin = await self._add(self._specs[name])

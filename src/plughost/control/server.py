@@ -14,7 +14,7 @@ from plughost.control.connection import ControlConnection
 from plughost.control.credentials import may_control
 from plughost.control.managed import ManagedPlugins
 from plughost.control.messages import MAX_LINE
-from plughost.control.sockets import hosts, listen
+from plughost.control.sockets import create_folder, hosts, listen
 from plughost.control.verbs import Verbs
 from plughost.errors import Overloaded
 from plughost.host import Host
@@ -42,7 +42,8 @@ class Control:
         self.path = folder / f"{os.getpid()}-{secrets.token_hex(4)}.sock"
 
     async def __aenter__(self) -> Self:
-        hosts(self.path.parent)
+        create_folder(self.path.parent)
+        hosts(self.path.parent)  # removes stale sockets
         listening = listen(self.path)
         self._server = await asyncio.start_unix_server(self._connected, sock=listening, limit=MAX_LINE)
         return self

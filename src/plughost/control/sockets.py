@@ -8,10 +8,12 @@ import stat
 from pathlib import Path
 
 from plughost._util.temp_dir import shared_temp_dir
+from plughost.control.credentials import OWNERS
 from plughost.errors import InvalidSpec
 
 PROBE_TIMEOUT = 5.0
 """Seconds for a host to accept a connection."""
+_OWN_FOLDER = f"name a folder of your own with --socket-dir, or set XDG_RUNTIME_DIR; {OWNERS}"
 
 
 def default_folder() -> Path:
@@ -23,9 +25,24 @@ def default_folder() -> Path:
 
 
 def hosts(folder: Path) -> list[Path]:
-    """The sockets of all running hosts in `folder`. Removes stale sockets that killed hosts left behind."""
-    _check_private(folder)
+    """The sockets of all running hosts in `folder`, which need not exist. Removes stale sockets that killed
+    hosts left behind."""
+    try:
+        _check_private(folder)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _out_of_reach(folder, error) from error
     return [path for path in sorted(folder.glob("*.sock")) if _is_alive(path)]
+
+
+def create_folder(folder: Path) -> None:
+    """Create the folder for control sockets; InvalidSpec if another user could put a socket there."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _check_private(folder)
+    except OSError as error:
+        raise _out_of_reach(folder, error) from error
 
 
 def listen(path: Path) -> socket.socket:
@@ -60,10 +77,18 @@ def _is_alive(path: Path) -> bool:
 
 
 def _check_private(folder: Path) -> None:
-    """Create the folder; InvalidSpec if another user could put a socket there."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """InvalidSpec if another user could put a socket there."""
     info = folder.lstat()
-    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
-        raise InvalidSpec(
-            f"{folder} is not this user's own folder", hint="set XDG_RUNTIME_DIR, or use --socket-dir"
-        )
+    if not stat.S_ISDIR(info.st_mode):
+        why = "it is not a folder"
+    elif info.st_uid != os.geteuid():
+        why = f"it belongs to user {info.st_uid}, and this is user {os.geteuid()}"
+    elif info.st_mode & 0o022:
+        why = f"other users can write to it (mode {stat.S_IMODE(info.st_mode):o})"
+    else:
+        return
+    raise InvalidSpec(f"{folder} is not this user's own folder: {why}", hint=_OWN_FOLDER)
+
+
+def _out_of_reach(folder: Path, error: OSError) -> InvalidSpec:
+    return InvalidSpec(f"cannot use {folder} for control sockets: {error.strerror}", hint=_OWN_FOLDER)

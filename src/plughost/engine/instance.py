@@ -16,7 +16,7 @@ from plughost.engine.io.process import KILL_TIMEOUT
 from plughost.engine.io.tap import Tapping
 from plughost.engine.launcher.errors import NO_WATCHES, as_launch_failure, launch_failure
 from plughost.engine.link import Link, LinkCallbacks, OpenLink
-from plughost.engine.peer import Peer
+from plughost.engine.peer import AFTER_STDIN, Peer
 from plughost.engine.pending_call import PendingCall
 from plughost.engine.policy import LifecyclePolicy
 from plughost.engine.reporter import Reporter, describe_exit
@@ -40,6 +40,12 @@ from plughost.wire.messages import NOTHING, Notification, Response
 
 EXIT_STATUS_TIMEOUT = 2.0
 """Seconds between a closed pipe and the kill: an exit status that arrives by then tells more."""
+FLUSH_TIME = 0.25
+"""Seconds between the end of stdin and the kill of a process that did not answer in time: unflushed output is
+written by then."""
+NO_HANDSHAKE = (
+    "it was stopped; `plughost dev` shows what it received and wrote: every message must be flushed"
+)
 _KILLED_STATUSES = (-signal.SIGKILL, 128 + signal.SIGKILL)
 """Exit statuses of a process killed by SIGKILL: its own, and as a shell or bubblewrap reports its child's."""
 
@@ -447,7 +453,8 @@ class Instance:
         self._executed = True
         limit = self._policy.ready_timeout
         if limit is not None:
-            self._timer.after(limit, lambda: self._fail(Timeout(f"no handshake within {limit:g} s")))
+            late = Timeout(f"no handshake within {limit:g} s", hint=NO_HANDSHAKE)
+            self._timer.after(limit, lambda: self._fail_unanswered(late))
         else:
             self._timer.cancel()
         assert self._link is not None
@@ -498,6 +505,19 @@ class Instance:
         self._end_health_check()
         self._peer.mute()
         self._kill()
+
+    def _fail_unanswered(self, cause: PluginError) -> None:
+        """Kill a process that did not answer in time. Its stdin is closed `FLUSH_TIME` before that: if an
+        answer comes then, the plugin does not flush its output, and the error says so."""
+        if self._cause is not None or self._link is None:
+            self._fail(cause)
+            return
+        self._cause = cause
+        self._pipe_closed = Crashed("the host has closed its stdin")  # from here its exit is awaited
+        self._end_health_check()
+        self._peer.await_unflushed()
+        self._link.channel.close_write()
+        self._timer.soon(FLUSH_TIME, self._kill)
 
     def _on_exit(self) -> None:
         """The process and its descendants have ended, or did not end in time: fail its calls, and step on."""
@@ -589,7 +609,7 @@ class Instance:
             pending.fail(error)
             return
         self._one_shot_answer = (pending, Response(pending.number))
-        self._fail(error)
+        self._fail_unanswered(error)
 
     def on_call_failed(self, pending: PendingCall, error: PluginError) -> None:
         pending.fail(self._reporter.error(error))
@@ -630,6 +650,8 @@ class Instance:
         pending.fail(self._reporter.error(error))
 
     def on_dropped(self, what: str, head: bytes) -> None:
+        if what is AFTER_STDIN and self._cause is not None:
+            self._cause.hint = f"the host dropped {what}"
         self._reporter.dropped(what, head)
 
     def on_notification(self, notification: Notification) -> None:

@@ -37,7 +37,7 @@ SMALL_READ = 512
 """Bytes of one read from a plugin that floods the host with messages, so that the others wait less."""
 DEADLINE_EXCEEDED = "deadline_exceeded"
 AFTER_STDIN = (
-    "an answer that came only after stdin was closed: if the plugin is not just slow, it does not flush its "
+    "output that came only after stdin was closed: if the plugin is not just slow, it does not flush its "
     "output (in Python: print(..., flush=True))"
 )
 """Output that waits in a buffer is written when the program ends."""
@@ -55,6 +55,7 @@ class Peer:
         "_caller",
         "_channel",
         "_deadline_timer",
+        "_discarded",
         "_framing",
         "_ledger",
         "_loop",
@@ -77,7 +78,6 @@ class Peer:
         "_tracks_idleness",
         "_waiting",
         "_wake_later",
-        "_warn_on_output",
         "cancelled",
         "dropped",
         "last_frame",
@@ -127,7 +127,7 @@ class Peer:
         self._wake_later = False
         self._small_reads = False
         self._stdin_closed = False
-        self._warn_on_output = False
+        self._discarded = ""
         self._deadline_timer = DeadlineTimer(clock, self._expire_calls)
         self.dropped = 0
         self.last_frame = clock.time()
@@ -365,6 +365,7 @@ class Peer:
         self._caller = caller
         self._framing = self._session.framing()
         self._muted = self._small_reads = self._stdin_closed = False
+        self._discarded = ""
         self._wake_later = not channel.reads_in_callbacks
         for message in self._session.on_start(self.first_waiting()):
             channel.write(self._framing.encode(message))
@@ -390,6 +391,10 @@ class Peer:
     def mute(self) -> None:
         """Ignore everything that the plugin sends from now on."""
         self._muted = True
+
+    def await_unflushed(self) -> None:
+        """Ignore everything from now on, but report it: stdin is closed because no answer came in time."""
+        self._muted, self._discarded = True, AFTER_STDIN
 
     def start_final_read(self) -> None:
         """The process has ended and the rest of its output follows. Callers are woken by the loop from now
@@ -520,7 +525,7 @@ class Peer:
             if pending is None:
                 self._take_unknown_response(incoming, frame)
             elif self._one_shot:
-                self._muted = self._warn_on_output = True
+                self._muted, self._discarded = True, "output after the answer"
                 self._owner.on_answer(pending, incoming)
             else:
                 pending.answer = incoming
@@ -652,10 +657,10 @@ class Peer:
             self._after_call_done()
 
     def _discard(self, data: bytes) -> None:
-        """Ignore output after the answer of a one-shot process, with one warning."""
-        if self._warn_on_output and data.strip():
-            self._warn_on_output = False
-            self._drop("output after the answer", _head(data))
+        """Ignore output that comes too late, with one warning."""
+        if self._discarded and data.strip():
+            what, self._discarded = self._discarded, ""
+            self._drop(what, _head(data))
 
     def _drop_truncated(self, head: bytes) -> None:
         self._drop("the stream ended inside a message", head)

@@ -15,11 +15,11 @@ from plughost.cli.options.numbers import SECONDS
 from plughost.cli.options.record import TrafficRecording
 from plughost.cli.options.record import options as record_options
 from plughost.cli.ui import output
-from plughost.cli.ui.findings import Findings
+from plughost.cli.ui.findings import Findings, timeout_hint
 from plughost.control import ControlClient
 from plughost.engine.io.tap import Tap
 from plughost.engine.progress import OnEvent
-from plughost.errors import PluginError
+from plughost.errors import PluginError, Quarantined, Timeout
 from plughost.handshake_store import default_folder
 from plughost.host import Host
 from plughost.sandbox.explain.lints import lints
@@ -102,15 +102,22 @@ async def _call_running(
 ) -> msgspec.Raw:
     """Call a plugin of a running host. Ctrl-C cancels the call, and the plugin runs on."""
     async with ControlClient(path) as client:
-        result: msgspec.Raw = await client.call(
-            name,
-            method,
-            params,
-            timeout=timeout,
-            context=context or None,
-            type=msgspec.Raw,
-            on_event=on_event,
-        )
+        try:
+            result: msgspec.Raw = await client.call(
+                name,
+                method,
+                params,
+                timeout=timeout,
+                context=context or None,
+                type=msgspec.Raw,
+                on_event=on_event,
+            )
+        except PluginError as error:
+            if error.hint == Timeout.remedy:
+                error.hint = timeout_hint(name, (await client.inspect(name))["state"])
+            elif error.hint == Quarantined.remedy:
+                error.hint = f"fix what failed, then reload it: `plughost reload {name}`"
+            raise
         return result
 
 

@@ -25,8 +25,6 @@ from plughost.cli.options import targets
 from plughost.cli.ui.dev_output import DevOutput
 from plughost.cli.ui.event_text import event_text, is_repetition
 from plughost.cli.ui.line_writer import LineWriter
-from plughost.contracts.registry import get_contract
-from plughost.contracts.resolve import resolve_in_thread
 from plughost.errors import InvalidSpec, PluginError
 from plughost.events import Logged, Subscription
 from plughost.host import Host, Plugin
@@ -185,24 +183,27 @@ class DevSession:
                 self._screen.redactor
             )  # its output is truncated before the screen gets it
             await plugin.start()
-            await self._settle(plugin, spec)
+            means = await self._settle(plugin)
         except PluginError as error:
             self._screen.error(error)
         else:
-            words = f"ready: {spec.name} ({spec.contract})"
-            self._screen.show("ready", words, plugin=spec.name, contract=spec.contract)
+            words = f"ready: {spec.name} ({spec.contract}): {means}"
+            self._screen.show("ready", words, plugin=spec.name, contract=spec.contract, means=means)
 
-    async def _settle(self, plugin: Plugin, spec: PluginSpec) -> None:
-        """Waits a moment for a plugin without a handshake, and raises its failure: many programs fail while
-        they import their modules."""
-        resolved = await resolve_in_thread(get_contract(spec.contract), spec)
-        if resolved.policy.ready_timeout is not None:
-            return
+    async def _settle(self, plugin: Plugin) -> str:
+        """Returns what `ready` means for a plugin that was started. One without a handshake must live for a
+        moment first, or its failure is raised: many programs fail while they import their modules."""
+        lifecycle = plugin.inspect()["lifecycle"]
+        if lifecycle["start"] == "per call":
+            return "each call starts a process"
+        if lifecycle["handshake"]:
+            return "its handshake is done"
         end = time.monotonic() + START
         while time.monotonic() < end:
             if plugin.failure is not None:
                 raise plugin.failure.copy()
             await asyncio.sleep(START / 20)
+        return f"it has run for {START:g} s; {plugin.contract} has no handshake, so only a call shows more"
 
     def _spec(self) -> PluginSpec:
         """The spec of the folder as it is now. The values of its environment variables are redacted from here

@@ -22,7 +22,7 @@ Command = Callable[..., None]
 _FOLDER = click.option(
     "--socket-dir",
     "socket_dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=click.Path(path_type=Path, readable=False),  # what is wrong with it, `control.hosts` says
     help="Folder with the control sockets of hosts.",
 )
 _HOST = click.option(
@@ -57,7 +57,7 @@ class HostChoice:
     def sockets(self) -> list[Path]:
         """The sockets of the running hosts that are meant."""
         if self.host is None:
-            return control.hosts(self._folder) if self._folder.exists() else []
+            return control.hosts(self._folder)
         if "/" in self.host:
             return [Path(self.host)]
         running = control.hosts(self._folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plughost.cli.ui import output
+from plughost.engine.supervisor import State
 from plughost.errors import PluginError, Timeout
 from plughost.events import Dropped, Event, Logged, Subscription
 from plughost.host import Host
@@ -10,6 +11,16 @@ from plughost.host import Host
 MOST = 20
 """Denials that are shown; a plugin may cause any number."""
 STOPPED = "it was stopped; --timeout SECONDS gives it more time; `plughost dev` shows its messages"
+
+
+def timeout_hint(plugin: str, state: str) -> str:
+    """What became of a running host's plugin after a call that timed out, and what to do."""
+    if state != State.RUNNING.value:
+        return STOPPED
+    return (
+        f"it still runs, and the call was cancelled; --timeout SECONDS gives it more time; if it hangs, "
+        f"`plughost restart {plugin}` ends it and `plughost logs {plugin}` shows what it wrote to stderr"
+    )
 
 
 class Findings:

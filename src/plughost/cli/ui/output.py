@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, NewType, TextIO
@@ -201,6 +202,15 @@ def guard_streams() -> None:
         stream = getattr(sys, name)
         if stream is not None and not isinstance(stream, _Guarded):
             setattr(sys, name, _Guarded(stream))
+
+
+def say_warnings() -> None:
+    """Prints warnings as lines for people from now on, without the place in the code that they come from."""
+
+    def show(message: Warning | str, *place: object, **more: object) -> None:
+        say(f"warning: {message}")
+
+    warnings.showwarning = show
 
 
 def _console(stream: TextIO) -> Console:

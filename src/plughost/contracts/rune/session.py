@@ -127,7 +127,8 @@ class RuneSession(BaseSession):
         if manifest.plugin_id != self._name:
             raise HandshakeFailed(
                 f"it calls itself {manifest.plugin_id!r}, but is bound as {self._name!r}",
-                hint="bind it under its own name",
+                hint="both must be the same: plugin_id in its handshake, and its name in plughost.toml "
+                "(or --name)",
             )
 
     def _check_capabilities(self, declared: list[str]) -> None:

@@ -32,4 +32,4 @@ def test_where_nobody_tells_it_says_so(run, tmp_path):
     )
     ran = run("-c", str(tmp_path / "plughost.toml"), "p")
     assert (ran.exit_code, ran.stdout) == (0, "")
-    assert "nobody says what can be called of p" in ran.stderr
+    assert "the methods of p are unknown" in ran.stderr

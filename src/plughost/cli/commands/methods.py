@@ -16,17 +16,18 @@ from plughost.spec import PluginSpec
 @click.command()
 @targets.options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with descriptions and schemas.")
-@click.option("--start", is_flag=True, help="Start the plugin first, to learn what its handshake says.")
+@click.option("--start", is_flag=True, help="Start the plugin first and include what its handshake reports.")
 @click.argument("words", nargs=-1, metavar="[TARGET]")
 def methods(target: targets.Target, as_json: bool, start: bool, words: tuple[str, ...]) -> None:
-    """List what can be called of a plugin.
+    """List the methods of a plugin.
 
     The list comes from its manifest, from its last handshake, and from the tables
-    [plugins.NAME.methods.METHOD] of plughost.toml. The plugin is not started, unless you say --start.
+    [plugins.NAME.methods.METHOD] of plughost.toml. The plugin is not started, unless you pass --start.
 
     \b
-    plughost methods ./notes
-    plughost methods ./notes --json
+    Examples:
+      plughost methods ./notes
+      plughost methods ./notes --json
     """
     spec, rest = target.take(words)
     if rest:
@@ -38,8 +39,8 @@ def methods(target: targets.Target, as_json: bool, start: bool, words: tuple[str
         output.table([_row(entry) for entry in entries])
     else:
         output.say(
-            f"nobody says what can be called of {spec.name}: "
-            f"{spec.contract} has no manifest that tells, or the plugin has not run yet (try --start)"
+            f"the methods of {spec.name} are unknown: plugins of {spec.contract} have no manifest that lists "
+            "them, or the plugin has not run yet (try --start)"
         )
 
 

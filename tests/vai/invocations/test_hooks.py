@@ -212,7 +212,7 @@ async def test_no_delivery_goes_to_another_tenants_binding_or_to_one_that_wants_
     runtime.deliveries.start()
     told = {each.event.subject.id: each.why for each in await over(runtime, 2)}
     assert told == {
-        "run_1": "the binding bind_reacts is another tenant's",
+        "run_1": "the binding bind_reacts belongs to another tenant",
         "run_2": "the binding bind_watches does not subscribe to run.completed",
     }
     assert await invocations(runtime) == []

@@ -97,7 +97,7 @@ DAMAGES = {
     "a directory behind a symlink": (moved_behind_a_symlink, "package/schemas is a symlink"),
     "a release behind a symlink": (release_behind_a_symlink, "a symlink"),
     "the OCI manifest": (
-        lambda one: rewrite(one.folder / "manifest.json", b"["), "manifest.json is not the one"
+        lambda one: rewrite(one.folder / "manifest.json", b"["), "manifest.json was changed"
     ),
     "no OCI manifest": (lambda one: (one.folder / "manifest.json").unlink(), "manifest.json is missing"),
     "a file beside the package": (
@@ -159,7 +159,7 @@ def test_a_manifest_that_was_changed_is_never_parsed(installed):
     manifest = installed.package / "vai-plugin.toml"
     assert installed.manifest.name == "Little"
     rewrite(manifest, b"#")
-    with pytest.raises(Damaged, match=r"vai-plugin.toml is not the one that was installed"):
+    with pytest.raises(Damaged, match=r"vai-plugin.toml was changed after the installation"):
         _ = installed.manifest
     manifest.unlink()
     with pytest.raises(Damaged, match="No such file"):

@@ -119,10 +119,16 @@ def test_exactly_one_posture(envelope, signer, folder):
         ("unsigned", None, RELEASE, mine, "nobody"),
         ("unknown_key", envelope, RELEASE, trust.TrustedPublishers(), "is not known"),
         ("unknown_key", envelope, RELEASE, little.trusting(stranger), "is not known"),
-        ("unknown_key", envelope, RELEASE, elsewhere, "is a key of other, and not trusted for acme"),
+        ("unknown_key", envelope, RELEASE, elsewhere, "belongs to other, and is not trusted for acme"),
         ("unknown_key", changed(signatures=renamed), RELEASE, mine, "is not known"),
-        ("invalid", changed(signatures=renamed), RELEASE, little.trusting(stranger), "not one of that key"),
-        ("invalid", changed(signatures=forged), RELEASE, mine, "not one of that key"),
+        (
+            "invalid",
+            changed(signatures=renamed),
+            RELEASE,
+            little.trusting(stranger),
+            "not valid for that key",
+        ),
+        ("invalid", changed(signatures=forged), RELEASE, mine, "not valid for that key"),
         ("invalid", changed(signatures=[]), RELEASE, mine, "expected 1 to 16"),
         ("invalid", changed(signatures=both + both), RELEASE, mine, "different keys"),
         ("invalid", changed(payloadType="text/plain"), RELEASE, mine, "something else"),
@@ -133,8 +139,14 @@ def test_exactly_one_posture(envelope, signer, folder):
         ("invalid", b" " * (2 << 20), RELEASE, mine, "larger than"),
         ("altered", envelope, other(digest="sha256:" + "c" * 64), mine, "other bytes"),
         ("altered", envelope, other(manifest_digest="sha256:" + "c" * 64), mine, "other bytes"),
-        ("altered", envelope, other(version="0.1.1"), mine, "other bytes of acme/little@0.1.0"),
-        ("altered", envelope, other(package_id="acme/large"), mine, "other bytes of acme/little@0.1.0"),
+        ("altered", envelope, other(version="0.1.1"), mine, "different contents of acme/little@0.1.0"),
+        (
+            "altered",
+            envelope,
+            other(package_id="acme/large"),
+            mine,
+            "different contents of acme/little@0.1.0",
+        ),
     ]
     for posture, text, release, who, why in cases:
         verdict = signature.verify(text, release, who, NOW)
@@ -244,7 +256,7 @@ def test_a_key_is_for_its_owner_alone_and_never_overwritten(folder):
     assert not (folder / "key.pub").exists()
     assert keys.public_of(keys.read_private(path)) == public == keys.parse_public(public.text)
     path.chmod(0o640)
-    with pytest.raises(InvalidSpec, match="others may read"):
+    with pytest.raises(InvalidSpec, match="other users can read the key"):
         keys.read_private(path)
 
 
@@ -313,5 +325,5 @@ async def test_a_signature_is_not_written_through_somebody_elses_link(made, sign
     ],
 )
 def test_a_key_for_which_anybody_can_sign_is_none(point):
-    with pytest.raises(ValueError, match="anybody could sign"):
+    with pytest.raises(ValueError, match="anybody can forge"):
         keys.parse_public(keys.PublicKey(bytes.fromhex(point)).text)

@@ -20,7 +20,7 @@ class PackageRefused(PluginError):
     """A package cannot be used; base class of the errors about packages."""
 
     code = "package_refused"
-    remedy = "correct what the message names"
+    remedy = "correct the package as the message says"
 
 
 class Altered(PackageRefused):

@@ -40,7 +40,7 @@ class BadContent(TransferFailed):
     """The content is not what it was announced to be."""
 
     code = "bad_content"
-    remedy = "try again; if it stays so, ask whoever runs the registry"
+    remedy = "try again; if that does not help, ask the operator of the registry"
 
 
 class NoLayout(BadContent):
@@ -49,7 +49,7 @@ class NoLayout(BadContent):
 
 def disk_error(error: OSError, where: object) -> TransferFailed:
     """The error for a file that could not be read or written."""
-    hint = "make room on that disk and try again" if _is_full(error) else ""
+    hint = "free disk space and try again" if _is_full(error) else ""
     return TransferFailed(f"{where}: {os.strerror(error.errno) if error.errno else error}", hint=hint)
 
 

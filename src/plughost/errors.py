@@ -191,7 +191,7 @@ class Malformed(PluginError):
     as the type that was asked for. `head` holds its first bytes."""
 
     code = "malformed"
-    remedy = "if that is a stray print, print to stderr instead; `plughost conform` checks what it sends"
+    remedy = "if it is a stray print, print to stderr instead; `plughost conform` checks what it sends"
 
     def __init__(self, message: str, *, head: bytes = b"", **context: Any) -> None:
         super().__init__(message, **context)
@@ -208,7 +208,7 @@ class Denied(PluginError):
     operator did not grant."""
 
     code = "denied"
-    remedy = "`plughost explain` shows what was denied and the words that grant it"
+    remedy = "`plughost explain` shows what was denied and how to grant it"
 
 
 class UnknownMethod(PluginError):

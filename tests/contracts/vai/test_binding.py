@@ -61,7 +61,7 @@ def test_what_cannot_be_bound_says_why(tmp_path):
     folder = package(tmp_path)
     for changes, why in (
         ({"cwd": str(tmp_path)}, "has no vai-plugin.toml"),
-        ({"grants": ["all"]}, "it takes no grants"),
+        ({"grants": ["all"]}, "take no grants"),
         ({"options": {"exports": ["nobody"]}}, "it has no export 'nobody'; it has: act, react"),
         ({"options": {"cancel_grace": "5"}}, "cancel_grace: expected `float`"),
         ({"allow": Access(connect=(Endpoint("example.com", 443),))}, "its manifest asks for no network"),

@@ -83,7 +83,7 @@ class VaiSession(BaseSession):
             return self._response(envelope, frame)
         if envelope.type == "event":
             return self._event(envelope, frame)
-        return Unusable(f"a frame of type {truncate(envelope.type)}, which a host is not sent", _head(frame))
+        return Unusable(f"a frame of type {truncate(envelope.type)}, which plugins do not send", _head(frame))
 
     def _check_hello(self, envelope: VaiEnvelope) -> None:
         if envelope.type == "response" and envelope.ok == _FALSE:
@@ -94,12 +94,12 @@ class VaiSession(BaseSession):
         try:
             hello = _identities.decode(envelope.plugin)
         except (ValueError, RecursionError) as error:
-            raise HandshakeFailed(f"its hello does not say who it is: {error}") from error
+            raise HandshakeFailed(f"its hello has no valid identity: {error}") from error
         if hello != self._identity:
             raise IdentityMismatch(
                 f"the program says that it is {truncate(str(hello))}, but its package is "
                 f"{str(self._identity)!r}; it was stopped",
-                hint="build the program again, or correct package_id and version in vai-plugin.toml",
+                hint="rebuild the program, or correct package_id and version in vai-plugin.toml",
             )
 
     def _response(self, envelope: VaiEnvelope, frame: Frame) -> Incoming:
@@ -110,7 +110,7 @@ class VaiSession(BaseSession):
             return Response(number, envelope.body)
         if envelope.ok == _FALSE:
             return Response(number, error=msgspec.Raw(encode(_error(envelope))))
-        wrong = "without `ok`" if envelope.ok != _TRUE else "that is ok, without a body"
+        wrong = "without `ok`" if envelope.ok != _TRUE else "with `ok: true` but without a body"
         return Response(number, error=msgspec.Raw(encode(VaiError(INVALID_FRAME, f"a response {wrong}"))))
 
     def _event(self, envelope: VaiEnvelope, frame: Frame) -> Incoming:
@@ -143,7 +143,7 @@ def _error(envelope: VaiEnvelope) -> VaiError:
         error = _errors.decode(envelope.error)
         return VaiError(bounded(error.code, MAX_VALUE), bounded(error.message))
     except (ValueError, RecursionError):
-        return VaiError(INVALID_FRAME, "a response that is not ok, without an error of code and message")
+        return VaiError(INVALID_FRAME, "a response with `ok: false` but without an error code and message")
 
 
 def _head(frame: Frame) -> bytes:

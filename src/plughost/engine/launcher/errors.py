@@ -19,7 +19,7 @@ SHORTAGES = {
 }
 """Errors for which the machine ran out of something, which may be available at the next attempt; a hint for
 each."""
-NO_WATCHES = "the programs of this user have used up its epoll watches: raise fs.epoll.max_user_watches"
+NO_WATCHES = "this user's epoll watches are used up by its programs: raise fs.epoll.max_user_watches"
 
 STAGES = {
     "uid": (

@@ -211,7 +211,7 @@ def test_a_grant_that_cannot_be_given_is_refused(tmp_path, grant):
 @pytest.mark.clause("KAGED-11")
 def test_a_manifest_that_wants_the_whole_machine_is_not_granted_it_in_one_word(tmp_path):
     place = folder(tmp_path, capabilities=["read:fs:/"])
-    with pytest.raises(plughost.InvalidSpec, match="whole machine"):
+    with pytest.raises(plughost.InvalidSpec, match="whole file system"):
         bound(place, "declared")
     assert bound(place, "read:fs:/srv").permissions.own.read == ("/srv",)
 

@@ -95,7 +95,7 @@ def test_events_are_streamed_as_lines_and_the_outcome_is_the_last(place: Path) -
         (("reads", '{"do": "wait"}', "--timeout", "0.1"), 3, "deadline_exceeded"),
         (("reads", "{"), 2, "the input is not JSON"),
         (("other", "{}"), 2, "; known: knows, reacts"),
-        (("reads", '{"do": "echo"}', "--egress", "example.com"), 2, "asks for no network"),
+        (("reads", '{"do": "echo"}', "--egress", "example.com"), 2, "does not ask for network access"),
         (("shortens", "{}"), 2, "lacks 'blocks'"),
         (("reacts", '{"type": 1}'), 2, "not a valid request for a hook"),
         (("writes", '{"do": "echo"}'), 2, "secret slot key is not mapped"),

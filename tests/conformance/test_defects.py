@@ -28,7 +28,7 @@ MCPTEST = [
     (
         "responses",
         "def send(m): print(json.dumps(m) + ('\\nbye' if m['id'] == 4 else ''), flush=True)",
-        "it spoke though nothing was asked",
+        "it wrote to stdout though nothing was asked",
     ),
     (
         "framing",
@@ -54,7 +54,11 @@ MCPTEST = [
         "def send(m): plain.send(m if m.get('id') else plain.refusal(None, -32600, 'x'))",
         "with -32600, not -32700",
     ),
-    ("shutdown", "import atexit; atexit.register(print, 'bye')", "it spoke after the end of its stdin"),
+    (
+        "shutdown",
+        "import atexit; atexit.register(print, 'bye')",
+        "it wrote to stdout after the end of its stdin",
+    ),
     (
         "shutdown",
         "import atexit, time; atexit.register(time.sleep, 60)",
@@ -68,7 +72,11 @@ RUNE = [
     ("handshake", "plain.send({'type': 'hello'})", "its first line is of type 'hello', not 'handshake'"),
     ("handshake", "plain.send({'type': 'handshake'})", "its handshake has no manifest"),
     ("handshake", "import time; time.sleep(60)", "the handshake did not come within 5 s"),
-    ("handshake", "plain.greet(); print('ready', flush=True)", "it spoke before it was given a request"),
+    (
+        "handshake",
+        "plain.greet(); print('ready', flush=True)",
+        "it wrote to stdout before it was given a request",
+    ),
     ("version", "plain.MANIFEST['protocol_version'] = 'rterm.plugin.v0'", "it speaks 'rterm.plugin.v0', not"),
     ("version", "plain.MANIFEST['protocol_version'] = None", "it speaks None, not"),
     ("request", "changes = {'request_id': 'plugin_req_0'}", "it answered request 'plugin_req_0', not"),
@@ -106,7 +114,7 @@ RUNE = [
     ("capabilities", "plain.MANIFEST['capabilities'] = 'a'", "its capabilities are not a list of words"),
     ("errors", "plain.greet(); import time; time.sleep(60)", "it had not ended 5 s after it should have"),
     ("errors", "plain.greet(); print('what?', flush=True); sys.exit()", "is not JSON"),
-    ("exit", "import atexit; atexit.register(print, 'bye')", "it spoke after its response"),
+    ("exit", "import atexit; atexit.register(print, 'bye')", "it wrote to stdout after its response"),
     ("exit", "import atexit, time; atexit.register(time.sleep, 0.7)", "the teardown time is 0.5 s"),
     ("exit", "changes = {'type': 'handshake'}", "its second line is not a response"),
 ]

@@ -47,9 +47,9 @@ ASK = """    if method == "sound.echo":
 TRIAL = "    if number is not None and method in known:\n"
 
 DEFECTS = {
-    "another-name": ("handshake", '"name": "sound"', '"name": "silence"', "for its name: it says 'silence'"),
-    "another-api": ("handshake", '"api_version": 1', '"api_version": 2', "for its api_version: it speaks 2"),
-    "a-method-less": ("handshake", ', "sound.other"]', "]", "for its methods: it lacks 'sound.other'"),
+    "another-name": ("handshake", '"name": "sound"', '"name": "silence"', "of its name: it is 'silence'"),
+    "another-api": ("handshake", '"api_version": 1', '"api_version": 2', "of its api_version: it speaks 2"),
+    "a-method-less": ("handshake", ', "sound.other"]', "]", "of its methods: it lacks 'sound.other'"),
     "no-result": ("handshake", '"initialize": ABOUT', '"initialise": ABOUT', "it refused initialize: -32601"),
     "answers-a-notification": (
         "handshake",
@@ -80,7 +80,7 @@ DEFECTS = {
         "shutdown",
         "for line in sys.stdin.buffer:",
         "import itertools, time\nfor line in itertools.chain(sys.stdin.buffer, iter(lambda: time.sleep(60), 1)):",
-        "it had not ended",
+        "it was still running",
     ),
     "says-too-much": (
         "size",

@@ -247,10 +247,10 @@ def test_a_key_is_for_its_owner_alone_and_never_overwritten(folder):
     path, public = little.key(folder)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     text = path.read_bytes()
-    with pytest.raises(InvalidSpec, match="there already"):
+    with pytest.raises(InvalidSpec, match="already exists"):
         keys.generate(path)
     (folder / "key.pub").unlink()
-    with pytest.raises(InvalidSpec, match="there already"):
+    with pytest.raises(InvalidSpec, match="already exists"):
         keys.generate(path)
     assert path.read_bytes() == text
     assert not (folder / "key.pub").exists()

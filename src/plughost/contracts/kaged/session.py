@@ -111,15 +111,15 @@ class KagedSession(JsonRpc):
             raise HandshakeFailed(f"its answer to initialize is wrong: {error}", final=True) from error
         manifest = self._manifest
         if answer.api_version != API_VERSION:
-            raise _handshake_error(
-                "api_version", f"the plugin speaks {answer.api_version}, this host {API_VERSION}"
-            )
+            raise _handshake_error("api_version", f"it speaks {answer.api_version}, this host {API_VERSION}")
         if answer.name != manifest.name:
             raise _handshake_error(
                 "name", f"it is {answer.name!r:.100}, but {manifest.name!r} in the manifest"
             )
         if missing := manifest.required_methods - {*answer.methods}:
-            raise _handshake_error("methods", f"{_first_names(missing)} of the manifest are missing")
+            raise _handshake_error(
+                "methods", f"it lacks {_first_names(missing)}, which the manifest declares"
+            )
         for word in answer.capabilities_used:
             if not self._is_granted(word):
                 raise _handshake_error(
@@ -156,7 +156,7 @@ def _with_context(params: Any, context: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _handshake_error(field: str, why: str, hint: str = "fix the plugin or its manifest") -> HandshakeFailed:
-    message = f"its answer to initialize has a wrong {field}: {why}"
+    message = f"its answer to initialize is refused because of its {field}: {why}"
     return HandshakeFailed(message, hint=hint, final=True)
 
 

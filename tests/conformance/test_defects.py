@@ -62,7 +62,7 @@ MCPTEST = [
     (
         "shutdown",
         "import atexit, time; atexit.register(time.sleep, 60)",
-        "it had not ended 5 s after it should",
+        "it was still running 5 s after it should",
     ),
 ]
 
@@ -99,7 +99,7 @@ RUNE = [
     ),
     ("tools", "plain.MANIFEST['exposed_tools'] = ['echo ']", "is blank or has spaces around it"),
     ("tools", "plain.MANIFEST['exposed_tools'] = ['echo', 5]", "not a list of names"),
-    ("tools", "plain.MANIFEST['exposed_tools'] = ['other']", "it does not expose 'echo', but: other"),
+    ("tools", "plain.MANIFEST['exposed_tools'] = ['other']", "it does not expose 'echo'; it exposes: other"),
     ("tools", "changes = {'error': {}}", "its error has no message"),
     (
         "capabilities",
@@ -112,7 +112,11 @@ RUNE = [
         "its capability 'a ' is empty or has spaces around it",
     ),
     ("capabilities", "plain.MANIFEST['capabilities'] = 'a'", "its capabilities are not a list of words"),
-    ("errors", "plain.greet(); import time; time.sleep(60)", "it had not ended 5 s after it should have"),
+    (
+        "errors",
+        "plain.greet(); import time; time.sleep(60)",
+        "it was still running 5 s after it should have exited",
+    ),
     ("errors", "plain.greet(); print('what?', flush=True); sys.exit()", "is not JSON"),
     ("exit", "import atexit; atexit.register(print, 'bye')", "it wrote to stdout after its response"),
     ("exit", "import atexit, time; atexit.register(time.sleep, 0.7)", "the teardown time is 0.5 s"),

@@ -116,7 +116,7 @@ def test_exactly_one_posture(envelope, signer, folder):
     cases = [
         ("trusted", envelope, RELEASE, mine, ""),
         ("trusted", changed(signatures=both), RELEASE, mine, ""),
-        ("unsigned", None, RELEASE, mine, "nobody"),
+        ("unsigned", None, RELEASE, mine, "not signed"),
         ("unknown_key", envelope, RELEASE, trust.TrustedPublishers(), "is not known"),
         ("unknown_key", envelope, RELEASE, little.trusting(stranger), "is not known"),
         ("unknown_key", envelope, RELEASE, elsewhere, "belongs to other, and is not trusted for acme"),

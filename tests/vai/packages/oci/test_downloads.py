@@ -124,7 +124,7 @@ async def test_a_range_that_was_not_asked_for_is_refused(faulty, tmp_path):
 
 async def test_an_encoded_answer_is_refused(faulty, tmp_path):
     faulty.on(GET, answer(DATA, 200, "Content-Encoding: gzip"))
-    with pytest.raises(BadContent, match="encoded"):
+    with pytest.raises(BadContent, match="encoding"):
         await fetch(faulty, tmp_path)
 
 

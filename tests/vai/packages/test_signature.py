@@ -117,10 +117,10 @@ def test_exactly_one_posture(envelope, signer, folder):
         ("trusted", envelope, RELEASE, mine, ""),
         ("trusted", changed(signatures=both), RELEASE, mine, ""),
         ("unsigned", None, RELEASE, mine, "not signed"),
-        ("unknown_key", envelope, RELEASE, trust.TrustedPublishers(), "is not known"),
-        ("unknown_key", envelope, RELEASE, little.trusting(stranger), "is not known"),
+        ("unknown_key", envelope, RELEASE, trust.TrustedPublishers(), "is unknown"),
+        ("unknown_key", envelope, RELEASE, little.trusting(stranger), "is unknown"),
         ("unknown_key", envelope, RELEASE, elsewhere, "belongs to other, and is not trusted for acme"),
-        ("unknown_key", changed(signatures=renamed), RELEASE, mine, "is not known"),
+        ("unknown_key", changed(signatures=renamed), RELEASE, mine, "is unknown"),
         (
             "invalid",
             changed(signatures=renamed),

@@ -118,7 +118,7 @@ def _check_archive(
     with archive_file.ArchiveFile(path, limits) as archive:
         if FILE not in archive.members or archive.read(archive.members[FILE]) != metadata.text:
             raise Unacceptable(
-                f"the {FILE} in its archive differs from the one in its manifest",
+                f"the {FILE} in its archive differs from the one in its OCI config",
                 plugin=str(metadata.release),
             )
         validate_contents(archive, Path())

@@ -259,7 +259,7 @@ def _check_archive(root: int, states: States, layer: Descriptor) -> None:
         raise _Damage("a file's name is not UTF-8") from None
     size = sum(map(len, headers)) + len(canonical_tar.END)
     size += sum(member.size + -member.size % canonical_tar.BLOCK for member, _ in members)
-    differs = "its files were changed after the installation"
+    differs = "its files do not match the signed digest"
     if size != layer.size:
         raise _Damage(differs)
     found = hashlib.sha256()

@@ -131,7 +131,7 @@ def test_exactly_one_posture(envelope, signer, folder):
         ("invalid", changed(signatures=forged), RELEASE, mine, "not valid for that key"),
         ("invalid", changed(signatures=[]), RELEASE, mine, "expected 1 to 16"),
         ("invalid", changed(signatures=both + both), RELEASE, mine, "different keys"),
-        ("invalid", changed(payloadType="text/plain"), RELEASE, mine, "something else"),
+        ("invalid", changed(payloadType="text/plain"), RELEASE, mine, "not a signature of a package"),
         ("invalid", changed(payload="e30="), RELEASE, mine, "cannot be read"),
         ("invalid", changed(payload=document["payload"] + "\n"), RELEASE, mine, "cannot be read"),
         ("invalid", b"", RELEASE, mine, "cannot be read"),

@@ -137,8 +137,8 @@ def test_exactly_one_posture(envelope, signer, folder):
         ("invalid", b"", RELEASE, mine, "cannot be read"),
         ("invalid", b"[" * 100_000, RELEASE, mine, "cannot be read"),
         ("invalid", b" " * (2 << 20), RELEASE, mine, "larger than"),
-        ("altered", envelope, other(digest="sha256:" + "c" * 64), mine, "other bytes"),
-        ("altered", envelope, other(manifest_digest="sha256:" + "c" * 64), mine, "other bytes"),
+        ("altered", envelope, other(digest="sha256:" + "c" * 64), mine, "different contents"),
+        ("altered", envelope, other(manifest_digest="sha256:" + "c" * 64), mine, "different contents"),
         ("altered", envelope, other(version="0.1.1"), mine, "different contents of acme/little@0.1.0"),
         (
             "altered",

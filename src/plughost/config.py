@@ -41,7 +41,7 @@ FILE = "plughost.toml"
 DEFAULT_ROOT = Path("dist/plugins")
 HARMLESS = ("PATH", "HOME", "LANG", "TERM")
 """Environment variables of the host that any plugin may see: they tell it nothing it could not find out."""
-REMEDY = "use the options of the command line, or bind the plugin in a file of your own"
+REMEDY = "use command-line options, or configure the plugin in a file of your own"
 
 
 class Root(NamedTuple):
@@ -65,9 +65,13 @@ class Common(msgspec.Struct, kw_only=True):
     """The keys of a `[plugins.NAME]` table that every contract has."""
 
     contract: Annotated[str, author_may_set("unless a manifest in the folder names another one")]
-    command: Annotated[list[str], author_may_set("a sandbox shows it nothing private that it names")]
+    command: Annotated[
+        list[str], author_may_set("naming a private file here does not make it visible in a sandbox")
+    ]
     cwd: Annotated[str | None, author_may_set("inside the folder")] = None
-    env: Annotated[dict[str, str], author_may_set(f"of the host's variables only {', '.join(HARMLESS)}")] = {}
+    env: Annotated[
+        dict[str, str], author_may_set(f"from the host's environment only {', '.join(HARMLESS)}")
+    ] = {}
     grants: list[str] | None = None
     sandbox: Annotated[
         Literal["strict", "landlock", "none"] | None, author_may_strengthen("none", "landlock", "strict")
@@ -100,10 +104,14 @@ def _load_own(path: Path) -> PluginSpec:
     tables = document.data.get("plugins")
     # Checked first, because each table reads the folder's manifest.
     if isinstance(tables, dict) and len(tables) > 1:
-        raise InvalidSpec(f"{path} binds {len(tables)} plugins; a plugin folder's file binds one")
+        raise InvalidSpec(
+            f"{path} configures {len(tables)} plugins; the file in a plugin folder must configure exactly one"
+        )
     specs = _read_plugins(document, place, SetBy.AUTHOR, from_host(*HARMLESS))
     if not specs:
-        raise InvalidSpec(f"{path} binds no plugin; a plugin folder's file binds one")
+        raise InvalidSpec(
+            f"{path} configures no plugin; the file in a plugin folder must configure exactly one"
+        )
     return next(iter(specs.values()))
 
 
@@ -293,12 +301,12 @@ def _check_author(
     for name, reason in refusals:
         document.problem(
             (*field, name),
-            f"{reason}. If this file is yours, name it: -c {document.file}; otherwise {REMEDY}",
+            f"{reason}. If you trust this file, pass -c {document.file}; otherwise {REMEDY}",
         )
     if start is None:
         return False
     if not start.is_relative_to(folder):
-        document.problem((*field, "cwd"), f"{table['cwd']!r} is outside of the plugin's folder")
+        document.problem((*field, "cwd"), f"{table['cwd']!r} is outside the plugin's folder")
         return False
     found = [detect_contract(each) for each in dict.fromkeys((folder, start)) if each.is_dir()]
     manifests = [spec for spec in found if spec is not None]
@@ -329,7 +337,8 @@ def _expand(document: Document, field: Field, text: str, variables: Mapping[str,
     def missing(name: str) -> None:
         is_kept = variables is not os.environ and name in os.environ
         why = (
-            f"is not given to a file that may be the plugin author's; it may use {', '.join(HARMLESS)}"
+            "cannot be used in a file that may come from the plugin's author; such a file can use only "
+            f"{', '.join(HARMLESS)}"
             if is_kept
             else "is not set in the environment"
         )

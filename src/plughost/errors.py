@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Self
 
 class PluginError(Exception):
     """Base class of all errors: a failure of one plugin, with its exit status, the last lines of its stderr
-    and a hint what to do. Catch it to catch every failure of a plugin. `code` is stable."""
+    and a hint about what to do. Catch it to catch every failure of a plugin. `code` is stable."""
 
     code: ClassVar[str] = "plugin_error"
     remedy: ClassVar[str] = ""
@@ -111,7 +111,7 @@ class InvalidSpec(PluginError):
 
 
 class InvalidConfig(InvalidSpec):
-    """plughost.toml, a manifest or another file is wrong. `problems` holds all of its problems."""
+    """plughost.toml, a manifest or another file is wrong. `problems` lists everything that is wrong."""
 
     code = "invalid_config"
 
@@ -136,7 +136,7 @@ class LaunchFailed(PluginError):
 
 
 class SandboxUnavailable(LaunchFailed):
-    """The requested sandbox cannot be set up on this machine. The plugin is not run in a weaker one."""
+    """The requested sandbox cannot be set up on this machine. plughost never falls back to a weaker one."""
 
     code = "unconfinable"
     remedy = "run `plughost doctor` to see which sandboxes work here and what is missing for the others"
@@ -161,7 +161,7 @@ class Timeout(PluginError):
     """The answer to a call, the handshake, the start or a health check took longer than allowed."""
 
     code = "timeout"
-    remedy = "allow more time, or, if it hangs, find out why: `plughost dev` shows its messages"
+    remedy = "allow more time; if the plugin hangs, `plughost dev` shows its messages"
 
 
 class Crashed(PluginError):
@@ -179,8 +179,8 @@ class BudgetExceeded(Crashed):
 
 
 class CollateralFailure(Crashed):
-    """The process was killed because it had not stopped working on another, cancelled call within
-    `cancel_grace`. This call was open in the same process."""
+    """The call failed because its process was killed: another call in that process was cancelled and did
+    not stop within `cancel_grace`."""
 
     code = "collateral"
     remedy = "repeat the call; make the plugin stop when a call is cancelled"
@@ -188,10 +188,10 @@ class CollateralFailure(Crashed):
 
 class Malformed(PluginError):
     """The plugin sent something that is not a message of its contract, or a result that cannot be decoded
-    as the type that was asked for. `head` holds its first bytes."""
+    as the requested type. `head` holds its first bytes."""
 
     code = "malformed"
-    remedy = "if that is a stray print, print to stderr instead; `plughost conform` checks what it sends"
+    remedy = "if it is a stray print, print to stderr instead; `plughost conform` checks what it sends"
 
     def __init__(self, message: str, *, head: bytes = b"", **context: Any) -> None:
         super().__init__(message, **context)
@@ -204,23 +204,22 @@ class Malformed(PluginError):
 
 
 class Denied(PluginError):
-    """The plugin asked the host for something that needs a capability which it did not declare or the
-    operator did not grant."""
+    """The plugin asked the host for something that needs a capability, but did not declare it or was not
+    granted it by the operator."""
 
     code = "denied"
-    remedy = "`plughost explain` shows what was denied and the words that grant it"
+    remedy = "`plughost explain` shows what was denied and how to grant it"
 
 
 class UnknownMethod(PluginError):
-    """The plugin does not have the method that was called, or the host does not have the one that a
-    plugin called."""
+    """The called method does not exist, in the plugin or, if the plugin called it, in the host."""
 
     code = "unknown_method"
     remedy = "check the spelling of the method and the plugin's manifest"
 
 
 class Quarantined(PluginError):
-    """The plugin failed for good, or too often in its failure window. It is not started again before
+    """The plugin failed permanently, or too often within its failure window. It is not restarted until
     `Plugin.reload`. `__cause__` is the last failure."""
 
     code = "quarantined"
@@ -235,19 +234,18 @@ class Stopped(PluginError):
 
 
 class Overloaded(PluginError):
-    """A limit is reached: too many calls wait, too many bytes are unread, a call sent too many events, or
-    a storage quota is used up."""
+    """A limit was reached: too many calls are waiting, too many bytes are unread, a call sent too many
+    events, or a storage quota is used up."""
 
     code = "overloaded"
     remedy = "make fewer calls at once, or raise the limit that the message names"
 
 
 class HostFailed(PluginError):
-    """The host could not do its own part, such as writing to a disk or a database. The plugin did nothing
-    wrong."""
+    """The host itself failed, for example to write to a disk or a database. The plugin is not the cause."""
 
     code = "host_failure"
-    remedy = "correct what the message names on this machine, then try again"
+    remedy = "fix the cause that the message names on this machine, then try again"
 
 
 class CallFailed(PluginError):

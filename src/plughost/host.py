@@ -146,7 +146,7 @@ class Host:
         if grants is not None:
             spec = msgspec.structs.replace(spec, grants=tuple(grants))
         if spec.name in self._plugins or spec.name in self._names_being_added:
-            raise InvalidSpec("a plugin of that name is here already", plugin=spec.name)
+            raise InvalidSpec("this host already has a plugin of that name", plugin=spec.name)
         contract = get_contract(spec.contract)
         confinement: SandboxPlan | None = None
         failure: LaunchFailed | None = None

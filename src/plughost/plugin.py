@@ -346,7 +346,7 @@ class Plugin:
         if self._stopped:
             raise Stopped("the host has stopped it", plugin=self.name)
         if (spec.name, spec.contract) != (self.name, self.contract):
-            raise InvalidSpec("a reload keeps the name and the contract", plugin=self.name)
+            raise InvalidSpec("a reload cannot change the name or the contract", plugin=self.name)
         old, before = self._current, (self.spec, self._resolved, self._confinement, self._prepare_failure)
         undo = self._context.sandboxes.checkpoint(self.name)
         started_at = self.metrics.started_at
@@ -441,7 +441,7 @@ class Plugin:
         """Why the kernel killed a process, if it was over its memory limit; otherwise None."""
         if not self._context.sandboxes.was_oom_killed(self.name):
             return None
-        return self._memory_error("the kernel ended it: its control group was at the memory limit of")
+        return self._memory_error("the kernel killed it: its control group reached the memory limit of")
 
     def _memory_error(self, what: str) -> BudgetExceeded:
         limit = (self.spec.limits.memory or 0) >> 20

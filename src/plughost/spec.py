@@ -60,7 +60,7 @@ class PluginSpec(msgspec.Struct, frozen=True, kw_only=True):
                 expected = f"plughost.{kind.__name__}"
                 raise InvalidSpec(
                     f"{field} is a {type(value).__name__}, not a {expected}",
-                    hint=f"for the words of plughost.toml, write {field}={expected}.parse({{...}})",
+                    hint=f"to parse the form that plughost.toml has, write {field}={expected}.parse({{...}})",
                     plugin=self.name,
                 )
 

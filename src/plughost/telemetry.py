@@ -38,7 +38,9 @@ def instrument(
 
     tracer = trace.get_tracer(SCOPE, __version__, tracer_provider)
     meter = metrics.get_meter(SCOPE, __version__, meter_provider)
-    duration = meter.create_histogram("plughost.call.duration", "s", "Duration of calls, also of failed ones")
+    duration = meter.create_histogram(
+        "plughost.call.duration", "s", "Duration of calls, including failed ones"
+    )
 
     def on_call_ended(
         plugin: str, contract: str, method: str, seconds: float, error: PluginError | None
@@ -71,10 +73,10 @@ def instrument(
         ]
 
     meter.create_observable_counter(
-        "plughost.plugin.restarts", [restarts], description="Processes started again after a failure"
+        "plughost.plugin.restarts", [restarts], description="Processes restarted after a failure"
     )
     meter.create_observable_gauge(
-        "plughost.plugin.state", [states], description="1 for the state in which a plugin is"
+        "plughost.plugin.state", [states], description="1 for the current state of a plugin"
     )
     host.context.on_call_ended = on_call_ended
 

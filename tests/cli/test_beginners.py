@@ -63,7 +63,7 @@ def test_a_forgotten_flush_is_found_out_when_stdin_closes():
     ran = call(NO_FLUSH, "--timeout", "1")
     assert ran.returncode == 3
     assert "no answer to 'ping' within 1 s" in ran.stderr
-    assert "came only after stdin was closed" in ran.stderr
+    assert "arrived only after stdin was closed" in ran.stderr
     assert "print(..., flush=True)" in ran.stderr
 
 
@@ -207,7 +207,7 @@ def test_an_unsigned_and_a_revoked_package_say_what_became_of_them_and_what_to_d
     key = run("keygen", "signing.key").stdout.strip()
     trust.write_text("")
     unsigned = install()
-    assert "nobody has signed it" in unsigned
+    assert "it is not signed" in unsigned
     assert "`plughost sign`" in unsigned
     assert "plughost invoke ./FOLDER" in unsigned
     assert run("sign", "greeter-0.1.0.vai.tar", "--key", "signing.key").returncode == 0

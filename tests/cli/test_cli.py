@@ -268,7 +268,7 @@ def test_doctor_tells_what_works():
     told = json.loads(ran.stdout)
     assert (told["ok"], ran.returncode) == (True, 0)
     findings = {finding["check"]: finding for finding in told["findings"]}
-    assert "held by the kernel" in findings["no orphans"]["detail"]
+    assert "guaranteed by the kernel" in findings["no orphans"]["detail"]
     assert "mcptest, " in findings["contracts"]["detail"]
     assert "no orphans" in plughost("doctor").stdout
 

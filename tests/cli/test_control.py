@@ -98,7 +98,7 @@ def test_x_says_what_there_is_and_leaves_broken_plugins_out(root):
     ran = plughost("x", "--root", root, "nonsense")
     assert ran.returncode == 2
     assert b"known: other, usage" in ran.stderr
-    assert b"left out: " in ran.stderr
+    assert b"skipped: " in ran.stderr
     assert b"manifest.toml:2: plugin.name" in ran.stderr
     assert plughost("x", "--root", root / "nowhere", "usage").returncode == 2
     assert plughost("x").returncode == 2

@@ -49,7 +49,7 @@ def test_a_machine_that_has_everything_lacks_nothing():
     ("facts", "name", "detail", "remedy", "lost"),
     [
         ({"bubblewrap": None}, "bubblewrap", "not installed", "apt install bubblewrap", {"strict"}),
-        ({"bubblewrap": None}, "namespaces", "not tried", "", {"strict"}),
+        ({"bubblewrap": None}, "namespaces", "not tested", "", {"strict"}),
         ({"namespaces": "setting up uid map: no", "remedy": "sysctl x=1"}, "namespaces", "uid map", "sysctl x=1", {"strict"}),
         ({"landlock": 0}, "Landlock", "switched off", "lsm=", {"strict", "landlock"}),
         ({"seccomp": False}, "seccomp", "none", "CONFIG_SECCOMP_FILTER", {"strict", "landlock"}),
@@ -76,7 +76,7 @@ def test_users_and_control_groups_are_told_as_they_are():
     alone = matrix(msgspec.structs.replace(AROUND, users=False), uid=0)["user"]
     assert (alone.there, "map the uids" in alone.remedy) == (False, True)
     summed = matrix(msgspec.structs.replace(AROUND, parent=None))["control groups"]
-    assert (summed.there, "summed by the host" in summed.detail) == (False, True)
+    assert (summed.there, "the host measures memory" in summed.detail) == (False, True)
     v1 = CgroupParent(1, {"memory": "/m/plughost", "pids": "/p/plughost"})
     assert matrix(msgspec.structs.replace(AROUND, parent=v1))["control groups"].detail.startswith(
         "v1, /m/plug"
@@ -103,7 +103,7 @@ async def test_a_class_holds_against_every_attempt(confined):
 
 async def test_the_same_attempts_get_out_where_nothing_holds_them():
     tried = await try_sandbox("none", ("read", "connect"))
-    assert (tried.works, tried.escaped, tried.detail) == (False, True, "a plugin got out: read, connect")
+    assert (tried.works, tried.escaped, tried.detail) == (False, True, "a plugin escaped: read, connect")
 
 
 def doctor(env=None):
@@ -133,7 +133,11 @@ def test_a_class_that_cannot_be_had_is_told_and_is_no_failure_of_the_machine(tmp
             0,
             "unavailable: no [bold]bwrap[/]",
         ),
-        (SandboxTrial("strict", False, True, "a plugin got out: read"), 3, "does not hold: a plugin got out"),
+        (
+            SandboxTrial("strict", False, True, "a plugin escaped: read"),
+            3,
+            "not safe: a plugin escaped",
+        ),
     ],
 )
 def test_only_a_sandbox_that_leaks_is_a_failure(monkeypatch, tried, status, words):

@@ -51,7 +51,7 @@ def test_run_names_what_is_unconfined_before_anything_runs(tmp_path):
     said, listed = run(tmp_path, "-c", "plughost.toml", sockets=tmp_path / "s")
     assert said[0].startswith("warning: running without a sandbox, with all rights of ")
     assert 'sandbox = "strict"' in said[0]
-    assert any(line.startswith("open lint: it is chosen to run unconfined") for line in said)
+    assert any(line.startswith("open lint: sandbox none is set") for line in said)
     assert any(line.startswith("open lint: `allow` is not enforced") for line in said)
     assert "none" in listed.splitlines()[1].split()
 

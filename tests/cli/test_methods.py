@@ -32,4 +32,4 @@ def test_it_says_when_nothing_is_known(run, tmp_path):
     )
     ran = run("-c", str(tmp_path / "plughost.toml"), "p")
     assert (ran.exit_code, ran.stdout) == (0, "")
-    assert "nothing is known about what can be called of p" in ran.stderr
+    assert "the methods of p are unknown" in ran.stderr

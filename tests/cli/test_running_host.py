@@ -181,7 +181,7 @@ async def test_ps_shows_full_names_and_what_is_measured_and_the_last_error(socke
         assert "last error, " in shown
         assert "SIGKILL" in shown
         (logged,) = (await command("logs", "--socket-dir", sockets, name)).stdout.splitlines()
-        assert f"{name} error (failed): crashed: it was ended by SIGKILL" in logged
+        assert f"{name} error (failed): crashed: it was killed by SIGKILL" in logged
         watching = subprocess.Popen(
             [*PLUGHOST, "ps", "--watch", "--json", "--socket-dir", sockets], stdout=subprocess.PIPE, cwd=ROOT
         )

@@ -135,7 +135,10 @@ def test_every_command_is_tried():
 def test_no_command_lets_a_terminal_obey_a_stranger(place, tmp_path, command):
     env = {f"XDG_{kind}_HOME": str(tmp_path) for kind in ("DATA", "STATE", "CONFIG")}
     for words in CASES[command]:
-        enough = {"run": b"ready", "dev": b"ready" if words == ("./evil",) else b"cannot be a"}.get(command)
+        enough = {
+            "run": b"ready",
+            "dev": b"ready" if words == ("./evil",) else b"is not a valid plugin name",
+        }.get(command)
         seen = run(command, *words, cwd=place, env=env, enough=enough)
         assert seen.out or seen.err or words[0] == "ls", words
         assert (obeyed(seen.out), obeyed(seen.err)) == ([], []), (words, seen)
@@ -285,13 +288,13 @@ def test_a_name_of_any_contract_is_one(name):
      "good\u1160", "good\uffa0", "good\u11a8", "good\u200b", "cafe\u0301", "\u212bngstrom", "\uff47ood", "x\u00b2"],
 )  # fmt: skip
 def test_what_is_no_name_is_refused_wherever_it_comes_from(name, tmp_path):
-    with pytest.raises(InvalidSpec, match="cannot be a plugin's name"):
+    with pytest.raises(InvalidSpec, match="is not a valid plugin name"):
         plughost.PluginSpec(contract="mcptest", name=name, command=["true"])
     if name.isprintable() or (name.isascii() and "\0" not in name):
         (tmp_path / "plughost.toml").write_text(
             f'\n[plugins.{json.dumps(name)}]\ncontract = "mcptest"\ncommand = ["true"]\n'
         )
-        with pytest.raises(InvalidConfig, match=r"plughost\.toml:2: .*cannot be a plugin's name"):
+        with pytest.raises(InvalidConfig, match=r"plughost\.toml:2: .*is not a valid plugin name"):
             plughost.config.load(tmp_path / "plughost.toml")
 
 
@@ -300,7 +303,7 @@ def test_a_manifest_cannot_name_a_plugin_otherwise(tmp_path):
     shutil.copytree(ROOT / "plugins" / "echo-ainb", place)
     about = (place / "manifest.toml").read_text().replace("echo-ainb", place.name)
     (place / "manifest.toml").write_text(about)
-    with pytest.raises(InvalidConfig, match=r"manifest\.toml:2: plugin\.name: .*cannot be a plugin's name"):
+    with pytest.raises(InvalidConfig, match=r"manifest\.toml:2: plugin\.name: .*is not a valid plugin name"):
         plughost.config.load_folder(place)
 
 

@@ -233,11 +233,11 @@ def test_an_authors_setting_raises_no_bound_and_reaches_nothing_outside(folder, 
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ({"env": {"A": f"${{{SECRET}}}"}}, f"${{{SECRET}}} is not given to a file"),
+        ({"env": {"A": f"${{{SECRET}}}"}}, f"${{{SECRET}}} cannot be used in a file"),
         ({"env": {"A": "secret://x"}}, "secret store"),
-        ({"cwd": ".."}, "outside of the plugin's folder"),
-        ({"cwd": "/etc"}, "outside of the plugin's folder"),
-        ({"cwd": "way-out"}, "outside of the plugin's folder"),
+        ({"cwd": ".."}, "outside the plugin's folder"),
+        ({"cwd": "/etc"}, "outside the plugin's folder"),
+        ({"cwd": "way-out"}, "outside the plugin's folder"),
         ({"sandbox": "none"}, "weaker than the contract's own"),
         ({"max_line": 100_000_000_000}, ""),
         ({"call_timeout": float("1e400")}, ""),
@@ -351,7 +351,7 @@ def test_no_plugin_is_called_dot(tmp_path, monkeypatch):
     (tmp_path / config.FILE).write_text(
         '[plugins."."]\ncontract = "mcptest"\ncommand = ["python3"]\nallow.read = ["/etc"]\n'
     )
-    assert "cannot be a plugin's name" in command_line("call", ".", "ping", cwd=tmp_path)
+    assert "is not a valid plugin name" in command_line("call", ".", "ping", cwd=tmp_path)
 
 
 def test_a_file_that_is_named_is_the_operators(tmp_path, monkeypatch):
@@ -391,7 +391,7 @@ def test_variables_and_grants_are_not_for_every_plugin_of_a_root(tmp_path, said,
     words = {"x": ["echo", "hi"], "screen": ["echo-ainb", "--svg", "x.svg"], "run": []}[command]
     ran = CliRunner().invoke(cli, [command, "--root", str(tmp_path), *said, *words])
     assert ran.exit_code == 2
-    assert "are for one plugin" in ran.output
+    assert "apply to one plugin" in ran.output
 
 
 def test_what_nobody_classified_is_the_operators():

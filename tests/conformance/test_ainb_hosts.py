@@ -35,7 +35,7 @@ REASONS = {
     "render": "it asks for a frame of 0x0",
     "pubsub": "to its own publisher",
     "action": "not the error -32002",
-    "log": "nothing is filtered",
+    "log": "log levels are not filtered",
     "files": "leads-out.txt",
     "shutdown": "without the request plugin/shutdown",
     "recovery": "that is no backoff",
@@ -144,7 +144,7 @@ async def test_a_host_that_ends_by_itself_fails_at_once_and_its_words_are_shown(
     (verdict,) = report.verdicts
     assert verdict.outcome == "failed"
     assert "never started" in verdict.reason
-    assert "it ended by itself, with 4" in verdict.reason
+    assert "it exited by itself, with 4" in verdict.reason
     assert "no such thing as" in verdict.frames[-1]
 
 
@@ -183,5 +183,5 @@ async def test_a_host_that_gives_up_on_a_broken_manifest_is_still_judged_by_ever
     outcomes = {verdict.axis: verdict.outcome for verdict in report.verdicts}
     assert outcomes == {"manifest": "failed", "dispatch": "passed", "log": "passed"}
     assert report.verdicts[0].reason.startswith(
-        "it does not load a plugin beside another one whose manifest cannot be read; it ended by itself"
+        "it does not load a plugin beside another one whose manifest cannot be read; it exited by itself"
     )

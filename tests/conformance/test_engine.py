@@ -145,7 +145,7 @@ async def test_an_axis_that_is_never_through_is_cut_short(monkeypatch, mark):
     axes(monkeypatch, endless)
     (verdict,) = (await run_axes(script(ECHO, mark), timeout=0.05)).verdicts
     assert verdict.reason in (
-        "it was not through with this within 0.6 s",
+        "this check did not finish within 0.6 s",
         "a message did not come within 0.05 s",  # on a machine that is busy enough
     )
     await all_gone(mark)
@@ -263,7 +263,7 @@ async def test_silence_is_silence_and_the_end_is_the_end(mark):
             await wire.ended("too late")
         await wire.ended("too late")
         await wire.silent("at all")
-        with pytest.raises(Failed, match="it ended its stdout instead of sending a word"):
+        with pytest.raises(Failed, match="it closed its stdout instead of sending a word"):
             await wire.message("a word")
 
 

@@ -33,15 +33,15 @@ pytestmark = pytest.mark.timeout(
 AT_A_TIME = 8
 
 REASONS = {
-    "handshake": "refused for its capabilities_used: 'read:fs:/etc' is not granted",
+    "handshake": "refused because of its capabilities_used:  'read:fs:/etc' is not granted",
     "methods": "canary.echo works, but with a _context it is answered with -32602",
     "health": "health.check was not answered within 5 s",
     "shutdown": "after shutdown and the end of its stdin it ended with 1, not 0",
     "size": "with a message of 4000000 bytes; its last words: a line is longer than 65536 bytes",
     "rate": "canary.echo made it send 5000 notifications in",
     "notifications": "it sent the notification 'canary.begun': its manifest does not declare that",
-    "storage": "it ended its stdout instead of sending the response to canary.echo.*KeyError: 'result'",
-    "capabilities": "it wants what its manifest does not declare: connect tracker.example.net:443",
+    "storage": "it closed its stdout instead of sending the response to canary.echo.*KeyError: 'result'",
+    "capabilities": "it asks for something that its manifest does not declare: connect tracker.example.net:443",
 }
 
 

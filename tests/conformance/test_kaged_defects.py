@@ -47,9 +47,9 @@ ASK = """    if method == "sound.echo":
 TRIAL = "    if number is not None and method in known:\n"
 
 DEFECTS = {
-    "another-name": ("handshake", '"name": "sound"', '"name": "silence"', "for its name: it says 'silence'"),
-    "another-api": ("handshake", '"api_version": 1', '"api_version": 2', "for its api_version: it speaks 2"),
-    "a-method-less": ("handshake", ', "sound.other"]', "]", "for its methods: it lacks 'sound.other'"),
+    "another-name": ("handshake", '"name": "sound"', '"name": "silence"', "of its name: it is 'silence'"),
+    "another-api": ("handshake", '"api_version": 1', '"api_version": 2', "of its api_version: it speaks 2"),
+    "a-method-less": ("handshake", ', "sound.other"]', "]", "of its methods: it lacks 'sound.other'"),
     "no-result": ("handshake", '"initialize": ABOUT', '"initialise": ABOUT', "it refused initialize: -32601"),
     "answers-a-notification": (
         "handshake",
@@ -69,18 +69,18 @@ DEFECTS = {
         "methods",
         TRIAL,
         f"    if method == 'sound.echo': send(id=number, result=1)\n{TRIAL}",
-        "it answered twice",
+        "it answered a request twice",
     ),
     "both": ("methods", "result=known[method]", "result=known[method], error={}", "exactly one of"),
     "no-code": ("methods", '"code": -32601, ', "", "needs an integer code and a message"),
-    "no-version": ("methods", '{"jsonrpc": "2.0", **message}', "message", "has no jsonrpc 2.0"),
+    "no-version": ("methods", '{"jsonrpc": "2.0", **message}', "message", "lacks `jsonrpc` 2.0"),
     "an-id-is-a-list": ("methods", "send(id=number", "send(id=[number]", r"it answered id [1]"),
     "does-not-want-to-end": ("shutdown", '"shutdown": {}', '"shut": {}', "it answered shutdown with the error"),
     "does-not-end": (
         "shutdown",
         "for line in sys.stdin.buffer:",
         "import itertools, time\nfor line in itertools.chain(sys.stdin.buffer, iter(lambda: time.sleep(60), 1)):",
-        "it had not ended",
+        "it was still running",
     ),
     "says-too-much": (
         "size",
@@ -98,13 +98,13 @@ DEFECTS = {
         "rate",
         "for line in",
         "while True: send(method='sound.tick', params='x' * 2_000_000)\nfor line in",
-        "it does not stop talking",
+        "it keeps sending",
     ),
     "announces-more": (
         "notifications",
         '"api_version": 1',
         '"api_version": 1, "notifications": ["sound.tick"]',
-        "it says that it sends 'sound.tick'",
+        "it announces 'sound.tick'",
     ),
     "stores-undeclared": (
         "storage",

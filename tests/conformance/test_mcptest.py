@@ -19,7 +19,7 @@ REASONS = {
     ),
     "ids": "the response to id 0 carries id None",
     "dispatch": "an unknown method is answered with -32603, not -32601",
-    "garbage": "it ended its stdout instead of sending an error for a line that is not JSON; its last words",
+    "garbage": "it closed its stdout instead of sending an error for a line that is not JSON; its last words",
     "shutdown": "after the end of its stdin it ended with 1, not 0",
 }
 

@@ -19,9 +19,9 @@ NAMES = [axis.name for axis in AXES]
 REASONS = {
     "handshake": "its manifest has no plugin_version",
     "version": "asked for 'rterm.plugin.conformance', it says that it speaks 'rterm.plugin.conformance', not",
-    "request": "it ended its stdout instead of sending the response to a request with unknown members",
+    "request": "it closed its stdout instead of sending the response to a request with unknown members",
     "tools": "a tool that it does not have is answered with status 'ok'",
-    "capabilities": "its capability 'tool.execute' is there twice",
+    "capabilities": "its capability 'tool.execute' is listed twice",
     "errors": "a line that is not a request is answered with ok",
     "exit": "after its response it ended with 1, not 0",
 }
@@ -83,7 +83,7 @@ async def test_what_is_granted_must_be_asked_for():
 async def test_a_name_that_is_not_its_own_fails_the_handshake():
     spec = msgspec.structs.replace(vouched(CANARIES / "rune/exit"), name="another")
     report = await run_axes(spec, sample=ECHO)
-    assert failed(report) == {"handshake": "it calls itself 'canary.exit', but is bound as 'another'"}
+    assert failed(report) == {"handshake": "it calls itself 'canary.exit', but is configured as 'another'"}
 
 
 async def test_a_sample_must_be_a_tool_that_succeeds():

@@ -28,13 +28,13 @@ REASONS = {
     "manifest": "schemas/input.json, the input_schema of work, is not a JSON Schema",
     "hello": "the program says that it is 'canary/hello 0.9.0', but its package is 'canary/hello 1.0.0'",
     "frames": "a request without a body was not answered with `ok: false`",
-    "events": "req_1 was answered, and it sent an event of it after that",
-    "cancel": "work had not answered 5 s after it was cancelled: a host kills it then",
-    "deadline": "it ended its stdout instead of sending the response.*ValueError: time data",
-    "schema": 'what work gives does not fit its output_schema: n: "1" is not of type "integer"',
+    "events": "req_1 was answered, and it sent another event of it",
+    "cancel": "work had not answered 5 s after it was cancelled: a host would kill it",
+    "deadline": "it closed its stdout instead of sending the response.*ValueError: time data",
+    "schema": 'the output of work does not match its output_schema: n: "1" is not of type "integer"',
     "secrets": "a secret that it was given is in its stderr",
     "scratch": "work used the scratch folder of an invocation that was over: 0-",
-    "tenants": "work told one tenant something of another",
+    "tenants": "work revealed data of one tenant to another",
 }
 
 
@@ -89,7 +89,7 @@ async def test_the_reference_plugin_conforms():
             "tenants",
             "    succeed(id, made[key])",
             "    said.append(body['input'])\n    succeed(id, str(said))",
-            "work told one tenant something of another",
+            "work revealed data of one tenant to another",
         ),
         (
             "scratch",

@@ -76,7 +76,7 @@ async def test_a_host_that_closes_while_a_folder_is_read_does_not_add_it(tmp_pat
 async def test_a_manifest_is_read_while_others_go_on_and_its_name_is_taken(host, place, held_bind):
     held = held_bind()
     adding = await under_way(held, host.add(spec(place), start=False))
-    with pytest.raises(plughost.InvalidSpec, match="of that name is here already"):
+    with pytest.raises(plughost.InvalidSpec, match="already has a plugin of that name"):
         await host.add(spec(place))
     held.may_go_on.set()
     plugin = await adding

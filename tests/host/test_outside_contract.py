@@ -211,7 +211,7 @@ async def test_a_crash_fails_what_was_in_flight_and_a_respawn_serves_what_waits(
         await asyncio.sleep(0)
         assert plugin.state == "Backoff"
         clock.advance(0.5)
-        with pytest.raises(plughost.Timeout, match="started again after a failure"):
+        with pytest.raises(plughost.Timeout, match="waiting to be restarted after a failure"):
             await hasty
         clock.advance(0.5)
         assert await waiting == 2

@@ -151,7 +151,7 @@ def test_a_fork_has_no_part_in_its_parents_host(host, mark):
         host.close()
         os._exit(0)
     os.waitpid(child, 0)
-    assert os.read(read, 100) == b"make a host of your own"
+    assert os.read(read, 100) == b"create a new host in this process"
     os.close(read)
     os.close(write)
     assert plugin.call("ping") == "pong"

@@ -17,7 +17,7 @@ WRONG = [math.nan, -1.0, "2"]
 @pytest.mark.parametrize("wrong", WRONG)
 async def test_a_call_with_a_wrong_timeout_is_refused_and_starts_nothing(host, mark, wrong):
     plugin = await host.add(puppet(mark))
-    with pytest.raises(plughost.InvalidSpec, match="timeout is .+; expected seconds"):
+    with pytest.raises(plughost.InvalidSpec, match="timeout is .+; expected a number of seconds"):
         await plugin.call("echo", 1, timeout=wrong)
     assert plugin.state == "Idle"
 
@@ -37,7 +37,7 @@ async def test_an_infinite_timeout_is_no_timeout(slow_host, clock, mark):
 
 @pytest.mark.parametrize("wrong", WRONG)
 async def test_a_host_refuses_a_wrong_max_grace(wrong):
-    with pytest.raises(plughost.InvalidSpec, match="max_grace is .+; expected seconds"):
+    with pytest.raises(plughost.InvalidSpec, match="max_grace is .+; expected a number of seconds"):
         plughost.Host(max_grace=wrong)
 
 

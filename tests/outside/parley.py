@@ -77,7 +77,7 @@ class Parley(BaseSession):
             self.ready = True
             return None
         if not isinstance(message.id, int):
-            return Unusable("an answer without a number", bytes(frame[:256]))
+            return Unusable("an answer without a numeric id", bytes(frame[:256]))
         return Response(message.id, message.result, message.error)
 
     def encode_call(self, number: int, method: str, params: Any, context: Mapping[str, str] | None) -> bytes:

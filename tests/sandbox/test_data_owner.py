@@ -65,7 +65,7 @@ async def test_data_that_nobody_is_known_to_have_made_is_given_to_nobody(vaults,
     os.unlink(data_owner.record_path(str(data)))
     (data / "diary").write_text("private")
     for spec in vaults:
-        with pytest.raises(plughost.LaunchFailed, match="no plugin is known to have made it"):
+        with pytest.raises(plughost.LaunchFailed, match="its owner is unknown"):
             await added(spec)
 
 

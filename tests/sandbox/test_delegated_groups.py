@@ -78,7 +78,7 @@ def test_a_delegated_group_is_divided_and_holds_plugins(delegated, folder, stric
         ran = subprocess.run(words, capture_output=True, text=True, timeout=100)
         assert ran.returncode == 0, ran.stderr
         assert json.loads(ran.stdout) == [
-            "control group, together; RLIMIT_DATA, for each process", -1, 2, [cgroups.HOSTS],
+            "control group, for all processes together; RLIMIT_DATA, for each process", -1, 2, [cgroups.HOSTS],
         ]  # fmt: skip
 
 

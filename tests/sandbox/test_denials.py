@@ -221,7 +221,7 @@ async def test_a_name_that_a_terminal_would_obey_is_told_as_text(host, folder):
     assert all(line.isprintable() for line in lines)
     toml = re.search(r"to allow it, (.*)\)$", lines[0])[1]
     assert tomllib.loads(toml)["allow"]["read"] == [f"{folder}/two\nlines \x1b[31m"]
-    assert "no grant can spell its name" in lines[1]
+    assert "no grant can name it" in lines[1]
 
 
 async def test_a_flood_is_bounded_and_disturbs_nobody(host, folder):
@@ -239,7 +239,7 @@ async def test_a_flood_is_bounded_and_disturbs_nobody(host, folder):
     assert statistics.median(took) < 3.0  # a single one may wait for the machine
     lines = await told(host)
     assert len(lines) == MOST_REPORTED + 1
-    assert lines[-1].startswith("more files, programs and hosts: not granted")
+    assert lines[-1].startswith("further files, programs and hosts were denied")
     assert denied(host, "quiet") == []
 
 

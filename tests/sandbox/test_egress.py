@@ -133,7 +133,7 @@ async def test_a_name_that_leads_inside_is_refused_unless_granted_as_private(out
     outside.names["good.test"] = [address]
     with Guest(outside.way(Endpoint("good.test", server.port))) as guest:
         assert (await guest.ask(f"good.test:{server.port}")).startswith(b"HTTP/1.1 403 ")
-        assert b"which is not public" in await guest.rest()
+        assert b"which is not a public address" in await guest.rest()
     record = await outside.record()
     assert (record.verdict, record.address) == ("refused", "")
     assert record.wanting == Endpoint("good.test", server.port, private=True)
@@ -166,8 +166,8 @@ async def test_what_was_not_granted_is_not_even_looked_up(outside):
         ("[2606::1]:443", "connect [2606::1]:443: ", 'allow.connect = ["[2606::1]:443"]'),
         ("[::1]:80", "connect [::1]:80: ", 'allow.connect = ["[::1]:80 private"]'),
         ("localhost:80", "connect localhost:80: ", 'allow.connect = ["localhost:80 private"]'),
-        ("0x7f.1:80", "connect CONNECT 0x7f.1:80: ", "no connection was asked for"),
-        ("\x1b[31m:80", "connect CONNECT \\x1b[31m:80: ", "no connection was asked for"),
+        ("0x7f.1:80", "connect CONNECT 0x7f.1:80: ", "the request was not a valid CONNECT request"),
+        ("\x1b[31m:80", "connect CONNECT \\x1b[31m:80: ", "the request was not a valid CONNECT request"),
     ],
 )
 async def test_a_refusal_is_told_as_it_was_asked_with_words_that_plughost_takes(
@@ -215,10 +215,10 @@ async def test_an_answer_says_what_went_wrong(outside):
     for request, status, words in (
         (b"GET http://good.test/ HTTP/1.1\r\n\r\n", 405, b"only CONNECT"),
         (b"\x16\x03\x01 garbage\r\n\r\n", 400, b"this is a proxy"),
-        (b"CONNECT gone.test:80 HTTP/1.1\r\n\r\n", 502, b"gone.test cannot be looked up"),
+        (b"CONNECT gone.test:80 HTTP/1.1\r\n\r\n", 502, b"gone.test cannot be resolved"),
         (b"CONNECT good.test:%d HTTP/1.1\r\n\r\n" % port, 502, b"127.0.0.1: "),
         (b"CONNECT good.test:80 HTTP/1.1\r\nX: " + b"x" * 2000, 431, b"at most 1000 bytes"),
-        (b"CONNECT good.t", 408, b"not whole within 0.05 s"),
+        (b"CONNECT good.t", 408, b"not complete within 0.05 s"),
     ):
         with Guest(hasty if status == 408 else way) as guest:
             await guest.send(request)
@@ -287,7 +287,7 @@ async def test_tls_to_another_name_is_refused_in_the_language_of_tls(outside, se
             await fetch(guest, tls, "a.wild.test")
     record = await outside.record()
     assert (record.verdict, record.address, record.up) == ("refused", "127.0.0.1", 0)
-    assert "names 'a.wild.test', and not good.test" in record.why
+    assert "names 'a.wild.test', not good.test" in record.why
     with Guest(way) as guest:
         await guest.connect(f"good.test:{secure.port}")
         await guest.send(hello(None))
@@ -328,7 +328,7 @@ async def test_a_second_hello_to_another_name_is_refused_though_the_first_was_ri
     record = await outside.record()
     passed = 0 if at_once and not for_tls else len(first)
     assert (record.verdict, record.up, record.wanting) == ("refused", passed, None)
-    assert "names 'evil.test', and not good.test" in record.why
+    assert "names 'evil.test', not good.test" in record.why
     assert "evil.test" not in asked
 
 
@@ -448,7 +448,7 @@ async def test_a_plugin_that_connects_without_end_is_slowed(outside):
             pass
     await outside.record(21)
     assert asyncio.get_running_loop().time() - began > 0.9
-    assert {record.why for record in outside.records} == {"the request ended before it was whole"}
+    assert {record.why for record in outside.records} == {"the request is incomplete"}
 
 
 async def test_garbage_from_many_connections_leaves_the_proxy_as_it_was(outside):
@@ -473,7 +473,10 @@ async def test_bytes_are_limited_for_a_connection_and_for_a_plugin(outside):
     target = f"good.test:{server.port}"
     for limits, reasons in (
         (EgressLimits(bytes_per_connection=100_000), ["more bytes than one connection may carry"] * 2),
-        (EgressLimits(bytes_in_all=170_000), ["done", "more bytes than this plugin may send and receive"]),
+        (
+            EgressLimits(bytes_in_all=170_000),
+            ["done", "the plugin has used up the bytes that it may send and receive"],
+        ),
     ):
         way = outside.way(good(server.port), limits=limits)
         outside.records.clear()
@@ -502,7 +505,7 @@ async def test_silence_ends_a_connection(outside):
             if done:
                 guest.done()
             assert await guest.rest() == b""
-        assert (await outside.record()).why == "no byte for 0.05 s"
+        assert (await outside.record()).why == "no data for 0.05 s"
 
 
 async def test_a_connection_that_breaks_on_one_side_breaks_on_the_other(outside):
@@ -524,12 +527,12 @@ async def test_a_connection_that_breaks_on_one_side_breaks_on_the_other(outside)
         await guest.connect(f"good.test:{server.port}")
         await guest.send(b"!")
         assert await guest.rest() == b""
-    assert (await outside.record()).why == "the server broke it off"
+    assert (await outside.record()).why == "the server closed the connection"
     with Guest(way) as guest:
         await guest.connect(f"good.test:{server.port}")
         await guest.send(b".")
     assert await ends.get() is ConnectionResetError
-    assert (await outside.record(2)).why == "the plugin broke it off"
+    assert (await outside.record(2)).why == "the plugin closed the connection"
 
 
 async def test_a_server_that_answers_and_hangs_up_early_is_heard(outside):
@@ -545,7 +548,7 @@ async def test_a_server_that_answers_and_hangs_up_early_is_heard(outside):
         for _ in range(3):
             await guest.send(bytes(60_000))
         guest.done()
-    assert (await outside.record()).why in {"done", "the server broke it off"}
+    assert (await outside.record()).why in {"done", "the server closed the connection"}
 
 
 # The socket and its end

@@ -164,7 +164,7 @@ async def test_a_granted_address_that_is_dialled_past_the_proxy_is_told_as_that(
     plugin = await host.add(spec(Endpoint("93.184.216.34", 443)))
     assert (await plugin.call("talk", ["93.184.216.34", 443, "hello"])).startswith("failed: ")
     await until(lambda: told(host, "denied"))
-    assert "not past its proxy" in told(host, "denied")[0]
+    assert "connected directly instead of through the proxy" in told(host, "denied")[0]
     assert "to allow it" not in told(host, "denied")[0]
 
 

@@ -66,7 +66,7 @@ async def test_a_control_group_holds_what_the_host_cannot_see(parent, folder, st
         assert all(len(groups) == 1 for groups in groups_below(parent))
         (pids,) = Path(group_folders(parent)[-1]).glob("plughost-*/pids.max")
         assert int(pids.read_text()) == 20 + HELPER_PROCESSES
-        with pytest.raises(plughost.Crashed, match="at the memory limit of 64 MiB") as caught:
+        with pytest.raises(plughost.Crashed, match="reached the memory limit of 64 MiB") as caught:
             await plugin.call("eat", 128 << 20, timeout=100)
         assert caught.value.code == "budget_exceeded"
         assert "limits.memory" in caught.value.hint

@@ -116,9 +116,9 @@ async def test_what_was_replaced_since_it_was_looked_at_is_not_used(inner, folde
         assert f"{readable} is no longer what it was" in ran.failure.message
         assert "reload" in ran.failure.hint
         assert ran.out == ""
-    with pytest.raises(SandboxUnavailable, match="a symlink is in its way"):
+    with pytest.raises(SandboxUnavailable, match="its path now has a symlink"):
         file_identity(str(readable / "file"))
-    with pytest.raises(SandboxUnavailable, match="went away"):
+    with pytest.raises(SandboxUnavailable, match="disappeared"):
         file_identity(str(folders / "gone"))
 
 

@@ -305,7 +305,7 @@ def test_a_named_v2_group_has_both_controllers(tmp_path):
 
 def test_a_v2_group_without_the_controllers_is_refused_with_its_folder(tmp_path):
     v2(tmp_path, "cpu\n")
-    with pytest.raises(InvalidSpec, match=f"{tmp_path}/box must be there"):
+    with pytest.raises(InvalidSpec, match=f"{tmp_path}/box must exist"):
         cgroups.find("/box", str(tmp_path))
 
 

@@ -115,7 +115,7 @@ def test_where_nothing_of_its_folder_is_inside_it_starts_in_its_scratch_folder(b
         kernel_features(),
     )
     assert told.bound.starts_in == {"strict": "/tmp", "landlock": "$TMPDIR"}[class_]
-    assert any(f"nothing of {spec.cwd} is there inside" in lint for lint in told.lints)
+    assert any(f"{spec.cwd} is not visible in its sandbox" in lint for lint in told.lints)
     ran = run(found.launch).out.strip()
     assert ran == (found.launch.env["TMPDIR"] if class_ == "landlock" else "/tmp")
 
@@ -142,5 +142,5 @@ def test_a_path_in_a_manifest_is_not_the_operators(base, run_dir):
 
     assert f"{base}/bin/python3" in runs(msgspec.structs.replace(spec, env=env)).command
     for told in (spec, msgspec.structs.replace(spec, env=env, command_from_manifest=True)):
-        with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
+        with pytest.raises(SandboxUnavailable, match="neither part of the plugin nor a public program"):
             runs(told)

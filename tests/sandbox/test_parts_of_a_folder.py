@@ -157,5 +157,5 @@ def test_one_that_looks_like_a_venv_is_not_given_somebodys_interpreter(package, 
     (package / "pyvenv.cfg").touch()
     (package / "bin/python3").symlink_to(private)
     (package / "bin/plugin").write_text(f"#!{package}/bin/python3 -S\n")
-    with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
+    with pytest.raises(SandboxUnavailable, match="neither part of the plugin nor a public program"):
         decided(package, run_dir, class_, told=told)

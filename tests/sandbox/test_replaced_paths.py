@@ -91,7 +91,7 @@ def test_a_folder_that_is_replaced_after_its_file_was_read_is_not_shown(plug, pr
     spec = config.load_folder(plug)
     decide(spec, run_dir, class_)
     swap(plug / cwd if cwd != "." else plug, private)
-    with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
+    with pytest.raises(SandboxUnavailable, match="was replaced while it was being checked"):
         decide(spec, run_dir, class_)
 
 
@@ -142,7 +142,7 @@ def test_a_symlink_that_goes_while_it_is_followed_is_a_problem_of_the_file(plug,
         raise OSError(errno.EINVAL, "Invalid argument", path)
 
     monkeypatch.setattr(os, "readlink", replaced)
-    with pytest.raises(InvalidSpec, match="was replaced while it was looked at"):
+    with pytest.raises(InvalidSpec, match="was replaced while it was being checked"):
         config.load_folder(plug)
 
 
@@ -157,7 +157,7 @@ def test_and_while_it_is_walked_a_refusal(plug):
             link.mkdir()
         return about
 
-    with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
+    with pytest.raises(SandboxUnavailable, match="was replaced while it was being checked"):
         trusted_files.walk(str(link), lstat)
 
 
@@ -172,7 +172,7 @@ async def test_a_reload_does_not_follow_a_symlink_in_the_place_of_the_folder(hos
     plugin = await host.add(spec_in(plug))
     assert "data" in await plugin.call("ls")
     swap(plug, private)
-    with pytest.raises(plughost.PluginError, match="was replaced while it was looked at"):
+    with pytest.raises(plughost.PluginError, match="was replaced while it was being checked"):
         await plugin.reload()
     assert "secret" not in await plugin.call("ls")
 
@@ -188,7 +188,7 @@ def test_nor_is_the_folder_of_an_ainb_program_followed_again(folder, private, ru
     resolved = get_contract("ainb").resolve(spec)
     assert str(place) in {shown.path for shown in decide(spec, run_dir, class_, resolved).visible_paths}
     swap(place, private)
-    with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
+    with pytest.raises(SandboxUnavailable, match="was replaced while it was being checked"):
         decide(spec, run_dir, class_, resolved)
 
 
@@ -197,7 +197,7 @@ async def test_nor_does_it_take_another_folder_for_it(host, strict, plug, privat
     assert "data" in await plugin.call("ls")
     plug.rename(plug.with_name("old"))
     private.rename(plug)
-    with pytest.raises(plughost.PluginError, match="not the one that was there when it was added"):
+    with pytest.raises(plughost.PluginError, match="its folder was replaced after the plugin was added"):
         await plugin.reload()
     assert "secret" not in await plugin.call("ls")
 
@@ -237,7 +237,7 @@ def test_a_part_of_a_package_that_is_replaced_by_a_symlink(folder, private, run_
     resolved = get_contract("vai").resolve(spec)
     decide(spec, run_dir, class_, resolved)
     swap(package if part == "." else package / part, private)
-    with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
+    with pytest.raises(SandboxUnavailable, match="was replaced while it was being checked"):
         decide(spec, run_dir, class_, resolved)
 
 
@@ -260,7 +260,7 @@ def test_a_declared_path_that_leads_elsewhere_than_when_it_was_found_public(
     assert run(decide(spec, run_dir, class_, resolved).launch).status == 0
     named.unlink()
     named.symlink_to(private / "secret")
-    with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
+    with pytest.raises(SandboxUnavailable, match="was replaced while it was being checked"):
         decide(spec, run_dir, class_, resolved)
 
 
@@ -279,7 +279,7 @@ def test_a_program_that_leads_elsewhere_than_when_it_was_found_public(folder, pr
     tool.unlink()
     shutil.copy("/usr/bin/env", private / "tool")
     tool.symlink_to(private / "tool")
-    with pytest.raises(SandboxUnavailable, match="was replaced while it was looked at"):
+    with pytest.raises(SandboxUnavailable, match="was replaced while it was being checked"):
         prepare_sandbox(spec, ENV, access, ResourceLimits(), "strict", run_dir, resolved=found.resolved)
     assert manifest_limits.programs(held, spec).paths == (), "it is not public any more"
     by_name = msgspec.structs.replace(spec, grants=[f"spawn_subprocess={tool}"])

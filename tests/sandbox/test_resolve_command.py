@@ -132,7 +132,7 @@ def test_a_path_that_is_the_plugins_own_word_leads_to_what_is_public_only(code, 
     interpreter(folder / "py" / "bin" / "python3", "python3.99")
     executable(code / "run", "#!/usr/bin/env python3\n")
     env = {"PATH": f"{folder}/py/bin"}
-    with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
+    with pytest.raises(SandboxUnavailable, match="neither part of the plugin nor a public program"):
         command_cache.resolve_command(["./run"], str(code), env, path_from_plugin=True)
     found = command_cache.resolve_command(
         ["./run"], str(code), env, path_from_plugin=True, execute=[f"{folder}/py/bin/python3"]
@@ -142,10 +142,11 @@ def test_a_path_that_is_the_plugins_own_word_leads_to_what_is_public_only(code, 
     (folder / "own" / "sh").symlink_to("/usr/bin/sh")
     executable(code / "run", "#!/usr/bin/env sh\n")
     with pytest.raises(
-        SandboxUnavailable, match="own/sh, and the way there is neither part of it nor public"
+        SandboxUnavailable,
+        match="own/sh, but the path leads through a folder that is neither part of the plugin nor public",
     ) as caught:
         command_cache.resolve_command(["./run"], str(code), {"PATH": f"{folder}/own"}, path_from_plugin=True)
-    assert "in the command" in caught.value.hint
+    assert "in `command`" in caught.value.hint
     assert (
         command_cache.resolve_command([f"{folder}/own/sh", "run"], str(code), ENV).path == f"{folder}/own/sh"
     )
@@ -192,7 +193,7 @@ def test_a_shim_is_seen_through(code, folder, env, local, overall, expected, mon
     (code / ".python-version").write_text(local)
     monkeypatch.setenv("PATH", f"{root}/shims:/usr/bin:/bin")
     if expected == "refused":  # which private interpreter runs is the operator's choice
-        with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
+        with pytest.raises(SandboxUnavailable, match="neither part of the plugin nor a public program"):
             command_cache.resolve_command(["python3", "x.py"], str(code), {**ENV, **env})
         return
     found = command_cache.resolve_command(["python3", "x.py"], str(code), {**ENV, **env})

@@ -86,7 +86,7 @@ def test_the_program_of_this_test_is_read_as_meant(code):
 
 def test_a_first_line_brings_no_private_file(code, home):
     script(code, str(home / ".ssh" / "id"))
-    with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program") as caught:
+    with pytest.raises(SandboxUnavailable, match="neither part of the plugin nor a public program") as caught:
         find(code, ["./run"])
     assert f"execute {home / '.ssh' / 'id'}" in caught.value.hint
     script(code, str(home / "py" / "bin" / "python3.99"))
@@ -290,7 +290,7 @@ def fake_venv(code, home):
 @pytest.mark.parametrize("told", [True, False])
 def test_a_package_that_looks_like_a_venv_reaches_no_private_interpreter(fake_venv, told):
     """Of which the plugin is given parts: whoever has named the command, the first line is the author's."""
-    with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
+    with pytest.raises(SandboxUnavailable, match="neither part of the plugin nor a public program"):
         find(
             fake_venv,
             [str(fake_venv / "bin" / "run")],
@@ -305,7 +305,7 @@ def test_a_package_that_looks_like_a_venv_reaches_no_private_interpreter(fake_ve
 def test_nor_does_a_folder_whose_file_binds_several_plugins(fake_venv, name):
     (fake_venv / "bin" / "base").mkdir()
     for cwd in (fake_venv, fake_venv / "bin" / "base"):
-        with pytest.raises(SandboxUnavailable, match="neither part of it nor a public program"):
+        with pytest.raises(SandboxUnavailable, match="neither part of the plugin nor a public program"):
             find(cwd, [str(fake_venv / "bin" / name)], cwd_is_plugin_dir=False, command_from_manifest=True)
 
 
@@ -393,8 +393,8 @@ def test_what_cannot_be_granted():
     for path, why in (
         ("relative", "relative"),
         ("/no/such", "No such file"),
-        ("/proc/1", "must not be given to a plugin"),
-        ("/", "must not be given to a plugin"),
+        ("/proc/1", "cannot be granted to a plugin"),
+        ("/", "cannot be granted to a plugin"),
     ):
         with pytest.raises(SandboxUnavailable, match=why):
             resolve_grants(Access(read=(path,)))
@@ -446,7 +446,7 @@ def test_a_program_cannot_have_libraries_looked_for_without_end(code, monkeypatc
         shared_libraries, "read_elf", lambda path, kind: read.append(path) or elf.read_elf(path, kind)
     )
     (code / "run").write_bytes(program(None, names, ":".join(f"$ORIGIN/{folder}" for folder in folders)))
-    with pytest.raises(SandboxUnavailable, match="looked for in 2000 places"):
+    with pytest.raises(SandboxUnavailable, match="not all found in 2000 places"):
         find(code, ["./run"])
     assert len(read) == len(set(read)) == 2000
     (code / "run").write_bytes(program(None, names[:10], ":".join(f"$ORIGIN/{folder}" for folder in folders)))

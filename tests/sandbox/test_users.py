@@ -93,7 +93,7 @@ def test_when_all_were_given_the_one_that_was_not_used_for_longest_changes_hands
     os.utime(f"{locks}/{had['held'].uid}", (1, 1))
     assert users.take("new") == had["old"]
     assert users.take("recent") == had["recent"]
-    with pytest.raises(SandboxUnavailable, match="no user left"):
+    with pytest.raises(SandboxUnavailable, match="no user id is left"):
         users.take("one too many")
     live.close()
     users.close()
@@ -108,7 +108,7 @@ def test_a_uid_that_is_known_or_not_mapped_is_passed_over(locks, monkeypatch):
     assert users.take("a").uid == UIDS[3]
     users.close()
     monkeypatch.setattr(module, "is_mapped", lambda uid: False)
-    with pytest.raises(SandboxUnavailable, match="no user left") as caught:
+    with pytest.raises(SandboxUnavailable, match="no user id is left") as caught:
         users.take("b")
     assert "container" in caught.value.hint
 
@@ -124,7 +124,7 @@ def test_what_bars_the_way_is_named(folder):
     assert barrier(str(file), user) == str(file)
     (folder / "a").chmod(0o700)
     assert barrier(str(file), user) == str(folder / "a")
-    with pytest.raises(SandboxUnavailable, match=f"{folder}/a is 0700"):
+    with pytest.raises(SandboxUnavailable, match=f"{folder}/a has mode 0700"):
         check_reachable([str(file)], user)
     (folder / "a").chmod(0o755)
     with pytest.raises(SandboxUnavailable) as caught:

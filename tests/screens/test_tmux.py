@@ -88,7 +88,7 @@ async def test_dead_and_hung_plugins_are_shown_as_such_and_the_host_goes_on(tmp_
         terminal.until("sick/main  Running")
         terminal.until("80x14")
         os.kill(plugin_process(f"{tmp_path}/sick/sick"), signal.SIGKILL)
-        terminal.until(lambda screen: "sick has crashed" in screen and "it was ended by SIGKILL" in screen)
+        terminal.until(lambda screen: "sick has crashed" in screen and "it was killed by SIGKILL" in screen)
         terminal.press("C-NPage")
         terminal.until("well/main  Running")
         terminal.press("x")

@@ -35,7 +35,7 @@ def test_what_json_cannot_say_is_told_with_the_methods_name(value, told, tmp_pat
     with drive(plugin) as host:
         error = refusal(host, "unfit")
         assert error["code"] == -32603
-        assert error["message"].startswith("unfit returned what JSON cannot say: ")
+        assert error["message"].startswith("unfit returned something that JSON cannot represent: ")
         assert told in error["message"]
         assert "lists, text, finite numbers" in error["message"]
         assert host.call("fit") == 1
@@ -81,7 +81,7 @@ plugin.run()
 def test_a_rune_tool_always_answers_and_exits_with_0(tmp_path):
     path = program(tmp_path / "plugin", RUNE)
     for tool, code, message in (
-        ("unfit", "not_json", "unfit returned what JSON cannot say: Object of type set"),
+        ("unfit", "not_json", "unfit returned something that JSON cannot represent: Object of type set"),
         ("huge", "output_too_large", "the output is too large: 1048"),
         ("crash", "KeyError", "'missing'"),
         ("blank", "", "error"),
@@ -112,7 +112,7 @@ def test_a_rune_plugin_names_its_own_protocol_version(tmp_path):
     for nonsense in ([], {"type": "request"}, {"request_id": 1, "tool_name": "x"}):
         said = lines(path, HANDSHAKE, nonsense)
         assert (len(said.messages), said.code) == (1, 1)
-        assert "no request of this protocol" in said.stderr
+        assert "not a request of this protocol" in said.stderr
 
 
 AINB = r"""
@@ -191,10 +191,10 @@ def test_wrong_answers_of_an_ainb_plugin_are_told(said):
     answers = {message["id"]: message for message in said.messages if "id" in message}
     for number, told in {
         2: "TypeError: @plugin.screen returned str, not a Buffer: make one with ainb.Buffer(width, height)",
-        4: "TypeError: a payload is bytes, not str: of text make them with .encode()",
+        4: "TypeError: a payload is bytes, not str: encode text with .encode()",
         5: "TypeError: a payload is bytes, not str",
         6: "ValueError: unknown log level 'loud'; known: trace, debug, info, warn, error",
-        7: "fields has to say what JSON cannot: Object of type set",
+        7: "fields sent something that JSON cannot represent: Object of type set",
         8: "BrokenPipeError: of something else than the host",
         9: "over the limit of 16777216: publish large data in chunks",
     }.items():

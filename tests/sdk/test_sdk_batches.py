@@ -217,7 +217,7 @@ async def test_batches_through_a_real_host(host, tmp_path, mark):
     assert await plugin.call("seen", {}) == [[5000, 3, False], ["mismatch", 3, 4]]
     await until(lambda: got and got[-1])  # listeners are told in the loop's own time
     assert (len(got) > 1, got[-1].partial, got[-1].data) == (True, True, data)
-    await until(lambda: any("no chunk" in line.message for line in host.service("logs").recent("made")))
+    await until(lambda: any("not a chunk" in line.message for line in host.service("logs").recent("made")))
 
 
 def test_without_msgspec_it_is_told_what_to_install(tmp_path):

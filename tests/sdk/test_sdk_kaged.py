@@ -162,7 +162,7 @@ def code(host, method, params=None):
 
 def test_names_and_what_handlers_are_given(plugin, driven):
     plugin.method(greet := lambda params, context: [params, context])  # a lambda has no name to be called by
-    with pytest.raises(ValueError, match=r"'made\.<lambda>'\) is no name of a method"):
+    with pytest.raises(ValueError, match=r"'made\.<lambda>'\) is not a valid method name"):
         plugin._methods()
     del plugin._handlers["method"]["<lambda>"]
     plugin.method("greet")(greet)
@@ -264,14 +264,14 @@ def nothing(): ...
     ("wrong", "told"),
     [
         (lambda plugin: plugin.run(), "at least one method: write @plugin.method above"),
-        (lambda plugin: (plugin.method("Made.Call")(nothing), plugin.run()), "is no name of a method: that is 2 to 4 segments"),
-        (lambda plugin: (plugin.method("a.b.c.d.e")(nothing), plugin.run()), "is no name of a method"),
-        (lambda plugin: (plugin.method("kaged.call")(nothing), plugin.run()), "would never be called: that name is the host's"),
+        (lambda plugin: (plugin.method("Made.Call")(nothing), plugin.run()), "is not a valid method name: expected 2 to 4 segments"),
+        (lambda plugin: (plugin.method("a.b.c.d.e")(nothing), plugin.run()), "is not a valid method name"),
+        (lambda plugin: (plugin.method("kaged.call")(nothing), plugin.run()), "would never be called: the host reserves that name"),
         (lambda plugin: (plugin.method("health.check")(nothing), plugin.run()), "would never be called"),
-        (lambda plugin: (plugin.method("nothing")(nothing), plugin.method("made.nothing")(len), plugin.run()), "two functions for @plugin.method('made.nothing'), nothing and len: there can"),
-        (lambda plugin: plugin.notify("made.other"), "'made.other' is not declared, and the host would drop it: Plugin(…, notifications=['made.other'])"),
-        (lambda plugin: plugin.notify("made.said"), "plugin.notify is there once the plugin runs: use it in a handler"),
-        (lambda plugin: plugin.storage.get("a"), "plugin.storage is there once the plugin runs"),
+        (lambda plugin: (plugin.method("nothing")(nothing), plugin.method("made.nothing")(len), plugin.run()), "two functions for @plugin.method('made.nothing'), nothing and len: only one"),
+        (lambda plugin: plugin.notify("made.other"), "'made.other' is not declared, so the host would drop it: Plugin(…, notifications=['made.other'])"),
+        (lambda plugin: plugin.notify("made.said"), "plugin.notify is available only while the plugin runs: use it in a handler"),
+        (lambda plugin: plugin.storage.get("a"), "plugin.storage is available only while the plugin runs"),
         (lambda plugin: kaged.Plugin("made", ""), "version is text, not ''"),
         (lambda plugin: kaged.Plugin("made", "1", notifications="made.said"), "notifications is a list: notifications=['made.said']"),
     ],

@@ -113,7 +113,7 @@ def test_threads_that_wait_are_told_when_the_host_has_gone(tmp_path, farewell):
     place = ainb_folder(tmp_path, THREADED)
     ran = subprocess.run([place / "made"], input=frames(INIT, *farewell), capture_output=True, timeout=20)
     assert ran.returncode == 0
-    assert ran.stderr.decode().splitlines() == ["the host has gone"] * 3
+    assert ran.stderr.decode().splitlines() == ["the host has closed the connection"] * 3
     answers = [message["id"] for message in unframed(ran.stdout) if "result" in message]
     assert answers == ([1, 2] if farewell else [1])
 
@@ -143,5 +143,5 @@ def test_an_error_of_the_host_that_is_none_is_an_error(tmp_path, error):
     _, answer = unframed(ran.stdout)
     assert answer["error"] == {
         "code": -32603,
-        "message": f"the host's error is none: {error!r}",
+        "message": f"the host's answer has an invalid error: {error!r}",
     }

@@ -80,7 +80,7 @@ async def test_listing_goes_page_by_page_in_the_order_of_bytes(client):
         ("", "a key must not be empty"),
         ("k" * (MAX_KEY + 1), "a key of 1025 bytes is over the limit of 1024"),
         ("é" * 513, "a key of 1026 bytes is over the limit of 1024"),
-        ("\ud800", "a key must be Unicode text; half a surrogate pair is none"),
+        ("\ud800", "a key must be valid Unicode, without unpaired surrogates"),
     ],
 )
 async def test_keys_have_limits(client, key, message):
@@ -102,7 +102,7 @@ async def test_the_largest_key_and_value_are_taken(tmp_path):
         InvalidSpec, match=f"a value of {MAX_VALUE + 1} bytes is over the limit of {MAX_VALUE}"
     ):
         await client.set("k", largest + b" ")
-    with pytest.raises(InvalidSpec, match="a value must be JSON"):
+    with pytest.raises(InvalidSpec, match="it must be JSON"):
         await client.set("k", b"")
     await store.close()
 
@@ -182,5 +182,5 @@ async def test_too_many_at_once_are_told_so(client, monkeypatch):
     monkeypatch.setattr(service, "MAX_WAITING", 10)
     outcomes = await asyncio.gather(*(client.set("k", b"1") for _ in range(12)), return_exceptions=True)
     assert [str(outcome) for outcome in outcomes if outcome] == [
-        "overloaded: 10 requests to its storage wait already"
+        "overloaded: 10 storage requests of this plugin are already waiting"
     ] * 2

@@ -28,11 +28,11 @@ OTHERS = ("plughost.vai.gateway.messages", "plughost.vai.invocations.tokens")
 """Modules whose classes use codes of others."""
 HEAD = """# Errors
 
-Every failure of a plugin is a `plughost.PluginError`. Its `code` is stable: programs may compare it. `explain()` gives the message, the
+Every failure of a plugin is a `plughost.PluginError`. Its `code` is stable, so that programs can compare it. `explain()` returns the message, the
 last lines of the plugin's stderr and a hint; the command line prints the same, or JSON with `--json`. `A ⊂ B` below means that
 `except B` also catches `A`. An invocation of a vai package ends with a status and a reason instead: [invocations](invocations.md#how-it-ends).
 
-This page is written by `make tables` from the classes.
+This page is generated from the classes by `make tables`.
 """
 IN_THE_MESSAGE = "Follow the message: it names what to correct."
 

@@ -103,10 +103,10 @@ SAME = """echo '{"id": 1, "result": 5}'"""
 @pytest.mark.parametrize(
     ("script", "problem"),
     [
-        ("exit 3", 'the plugin exited with code 3 before it said: {"id":1,"result":5}'),
+        ("exit 3", 'the plugin exited with code 3 before it sent: {"id":1,"result":5}'),
         ("""echo '{"id": 1, "result": 6}'""", "its frame 1 differs: result was 5 and is now 6"),
         ("echo noise", 'its frame 1 was {"id":1,"result":5} and is now noise'),
-        (f"{SAME}; echo {{}}", "after all that was recorded, it said {}"),
+        (f"{SAME}; echo {{}}", "after the end of the recording, it sent {}"),
     ],
 )
 async def test_what_a_plugin_says_else_than_then_is_told(mark, script, problem):
@@ -121,7 +121,7 @@ async def test_the_same_is_no_difference():
 @pytest.mark.parametrize(
     ("script", "patience", "problem"),
     [
-        ("exec sleep 60", 0.1, "the plugin has not said within 0.1 s"),
+        ("exec sleep 60", 0.1, "the plugin did not send within 0.1 s"),
         (f"{SAME}; exec sleep 60", 5, "did not end within 5 s"),
     ],
 )
@@ -192,7 +192,7 @@ def test_bytes_that_made_no_frames_are_said_again_as_they_were():
     traffic.add("in", b"Content-Length: x\r\n")
     traffic.add("in", b"whatever")
     assert Player(traffic, "in").hear(b"") == traffic.bytes("in")
-    with pytest.raises(Different, match="make no frame"):
+    with pytest.raises(Different, match="are not a frame"):
         Player(traffic, "out").hear(b"Content-Length: 2\r\n\r\n{}")
 
 

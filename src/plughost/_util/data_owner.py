@@ -17,15 +17,13 @@ class NotOwner(Exception):
     """Raised when the data belongs to the plugin in the folder `owner`; None when the owner is not known."""
 
     def __init__(self, path: str, owner: str | None) -> None:
-        owner_text = (
-            "no plugin is known to have made it" if owner is None else f"it belongs to the plugin in {owner}"
-        )
-        super().__init__(f"{path} is there already, and {owner_text}")
+        owner_text = "its owner is unknown" if owner is None else f"it belongs to the plugin in {owner}"
+        super().__init__(f"{path} already exists, and {owner_text}")
         self.owner = owner
 
 
 REMEDY = (
-    "if the plugin was moved here, run `plughost data adopt` with its folder; if not, rename one of the two"
+    "if the plugin was moved here, run `plughost data adopt` with its folder; otherwise rename one plugin"
 )
 
 

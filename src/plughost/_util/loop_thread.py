@@ -60,7 +60,7 @@ class LoopThread:
         try:
             return future.result()
         except concurrent.futures.CancelledError:
-            raise Stopped("this host was closed meanwhile") from None
+            raise Stopped("this host was closed in the meantime") from None
         except BaseException:  # Ctrl-C cancels the work; work that has failed is done, and stays as it is
             future.cancel()
             raise
@@ -68,8 +68,8 @@ class LoopThread:
     def _problem(self) -> Exception | None:
         """Why work that is submitted now would never be done; None when it would."""
         if self.is_forked:
-            hint = "make a host of your own"
-            return Stopped("this host belongs to the process that forked this one", hint=hint)
+            hint = "create a new host in this process"
+            return Stopped("this host belongs to the parent process", hint=hint)
         if self.is_own_thread:
             return RuntimeError("the host's own thread cannot wait for itself: use the async API here")
         if self._closed:

@@ -22,10 +22,10 @@ _JAMO = re.compile("[\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]")
 """Conjoining Jamo, the parts of Hangul syllables: two of them are fillers, and most have no width of their
 own. A syllable in its usual form has none of them."""
 EXPECTED = (
-    f"a plugin's name has 1 to {MAX_NAME} letters, digits and . _ - + @ : ~ or spaces inside, "
-    "begins with a letter, a digit, _ or @, and may have parts of that kind with / between them; "
-    "no space follows a colon, # stands only before a number at the end, and every letter is visible and in "
-    "its usual form (Unicode NFKC)"
+    f"a name has 1 to {MAX_NAME} characters: letters, digits, . _ - + @ : ~ and spaces in the middle; "
+    "it starts with a letter, a digit, _ or @; parts of that form can be joined with /; "
+    "a colon has no space after it, # is only for a number at the end, and letters must be visible and "
+    "in Unicode NFKC form"
 )
 
 
@@ -33,7 +33,7 @@ def name_problem(name: str) -> str | None:
     """Why `name` is not a valid plugin name; None when it is valid."""
     if len(name) <= MAX_NAME and _NAME.fullmatch(name) and _is_visible(name):
         return None
-    return f"{truncate(name)} cannot be a plugin's name: {EXPECTED}"
+    return f"{truncate(name)} is not a valid plugin name: {EXPECTED}"
 
 
 def _is_visible(name: str) -> bool:
@@ -45,4 +45,4 @@ def _is_visible(name: str) -> bool:
 def check_name(name: str) -> None:
     """Raise InvalidSpec for an invalid plugin name."""
     if (why := name_problem(name)) is not None:
-        raise InvalidSpec(why, hint="rename it; a bare command on the command line gets a name with --name")
+        raise InvalidSpec(why, hint="rename it; for a bare command on the command line, use --name")

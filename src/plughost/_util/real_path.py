@@ -13,9 +13,9 @@ def real_path(path: str | os.PathLike[str]) -> str:
     try:
         return os.path.realpath(path)
     except ValueError:
-        raise InvalidSpec(f"no file can have the path {os.fspath(path)!r:.200}") from None
+        raise InvalidSpec(f"{os.fspath(path)!r:.200} is not a valid file path") from None
     except OSError as error:
         raise InvalidSpec(
-            f"{os.fspath(path)} was replaced while it was looked at: {error.strerror}",
-            hint="try again; if it happens again, find out who may write there",
+            f"{os.fspath(path)} was replaced while it was being checked: {error.strerror}",
+            hint="try again; if it happens again, find out who can write to that folder",
         ) from error

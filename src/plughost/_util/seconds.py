@@ -19,4 +19,4 @@ def check_seconds(name: str, seconds: Any) -> None:
             return
     except (TypeError, OverflowError):
         pass
-    raise InvalidSpec(f"{name} is {truncate(seconds)}; expected seconds: a number, 0 or more")
+    raise InvalidSpec(f"{name} is {truncate(seconds)}; expected a number of seconds, 0 or more")

@@ -75,8 +75,9 @@ def _version(connection: sqlite3.Connection, path: str, latest: int) -> int:
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > latest:
         raise HostFailed(
-            f"{path} was written by a newer plughost: its version is {version}, known is {latest}",
-            hint="use that plughost; the file was not changed",
+            f"{path} was written by a newer plughost: its version is {version}, and this plughost "
+            f"supports {latest}",
+            hint="use the newer plughost; the file was not changed",
         )
     return version
 

@@ -80,7 +80,9 @@ class SandboxTrial(msgspec.Struct, frozen=True):
 
 async def try_sandbox(confined: str, deeds: tuple[str, ...] = DEEDS) -> SandboxTrial:
     """Tries whether the sandbox class works on this machine."""
-    failure = SandboxTrial.without(confined, "there is no Python to try it with", "install python3")
+    failure = SandboxTrial.without(
+        confined, "no Python interpreter was found to test it with", "install python3"
+    )
     for python in _pythons():
         try:
             return await _try_with(confined, python, deeds)
@@ -109,7 +111,7 @@ async def _try_with(confined: str, python: str, deeds: tuple[str, ...]) -> Sandb
         escapes = await asyncio.to_thread(seen, attempts)
     if escapes:
         return SandboxTrial(
-            confined, False, True, f"a plugin got out: {', '.join(escapes)}", "report it: docs/security.md",
+            confined, False, True, f"a plugin escaped: {', '.join(escapes)}", "report it: docs/security.md",
             attempts, tuple(by),
         )  # fmt: skip
     untried = [f"{name} {came}" for name, came in attempts.items() if came.startswith("not tried")]

@@ -42,5 +42,5 @@ class Conversation(ABC):
 
     def _record(self, message: Message, noun: str = "messages") -> None:
         bearable = len(self.transcript) < MAX_MESSAGES and self.wire.taken < MAX_BYTES
-        require(bearable, f"it does not stop talking, after {len(self.transcript)} {noun}")
+        require(bearable, f"it keeps sending after {len(self.transcript)} {noun}")
         self.transcript.append(message)

@@ -71,9 +71,9 @@ class JsonRpcClient(Conversation):
         method = message.get("method", "")
         require(
             isinstance(number, int | str | None),
-            f"it sent the id {number!r:.100}: it is neither an integer nor text",
+            f"it sent the id {number!r:.100}, which is neither an integer nor a string",
         )
-        require(isinstance(method, str), f"it sent the method {method!r:.100}: no text")
+        require(isinstance(method, str), f"it sent the method {method!r:.100}, which is not a string")
         self._record(message)
         if "method" not in message:
             self._responses[number] = message

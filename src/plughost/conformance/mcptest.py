@@ -128,7 +128,9 @@ async def garbage(subject: PluginUnderTest) -> None:
             require(
                 code == PARSE_ERROR, f"a line that is not JSON is answered with {code}, not {PARSE_ERROR}"
             )
-            require(reply.get("id") is None, f"a line that is not JSON is answered as id {reply.get('id')!r}")
+            require(
+                reply.get("id") is None, f"a line that is not JSON is answered with id {reply.get('id')!r}"
+            )
             await exchange(wire, unknown(number))
 
 
@@ -153,17 +155,19 @@ async def _ends(wire: RawProcess) -> None:
 AXES = (
     Axis(
         name="responses",
-        promise="answers each request with one response, at once, and says nothing else on stdout",
+        promise="answers each request with one response, immediately, and writes nothing else to stdout",
         test=responses,
     ),
-    Axis(name="framing", promise="takes a line for a request, however its bytes arrive", test=framing),
-    Axis(name="ids", promise="echoes a request's id with the JSON type it came with", test=ids),
+    Axis(name="framing", promise="reads each line as one request, however its bytes arrive", test=framing),
+    Axis(name="ids", promise="returns a request's id unchanged, including its JSON type", test=ids),
     Axis(
         name="dispatch",
-        promise="answers a method it does not know with -32601, or any method with a result, and lives on",
+        promise="answers an unknown method with -32601, or any method with a result, and keeps running",
         test=dispatch,
     ),
-    Axis(name="garbage", promise="answers a line that is not JSON with -32700, and lives on", test=garbage),
+    Axis(
+        name="garbage", promise="answers a line that is not JSON with -32700, and keeps running", test=garbage
+    ),
     Axis(
         name="shutdown",
         promise="ends with exit code 0 when its stdin ends, after answering what came before",

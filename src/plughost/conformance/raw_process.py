@@ -106,7 +106,7 @@ class RawProcess(ProcessContext):
         """Waits for the next frame, which must be a JSON object."""
         frame = await self._next_within(what, timeout)
         if frame is None:
-            raise Failed(f"it ended its stdout instead of sending {what}{await self._last_words()}")
+            raise Failed(f"it closed its stdout instead of sending {what}{await self._last_words()}")
         return _object(frame, what)
 
     async def message_or_end(self, what: str) -> dict[str, Any] | None:
@@ -140,18 +140,18 @@ class RawProcess(ProcessContext):
         except TimeoutError:
             return
         if frame is not None:
-            raise Failed(f"it spoke {what}")
+            raise Failed(f"it wrote to stdout {what}")
 
     async def ended(self, what: str) -> None:
         """Requires the end of stdout with no further frame."""
         if await self._next_within("the end of its stdout", None) is not None:
-            raise Failed(f"it spoke {what}")
+            raise Failed(f"it wrote to stdout {what}")
 
     async def exit_status(self, timeout: float | None = None) -> int | None:
         """Waits for the process to exit by itself, and returns its status."""
         timeout = timeout or self._timeout
         if not await self._exits_within(timeout):
-            raise Failed(f"it had not ended {timeout:g} s after it should have")
+            raise Failed(f"it was still running {timeout:g} s after it should have exited")
         return self._process.exit_status
 
     async def _next_within(self, what: str, timeout: float | None) -> Frame | FrameError | None:

@@ -72,7 +72,7 @@ def well_formed(asked: dict[str, Any], response: dict[str, Any]) -> None:
     require(number == asked["request_id"], f"it answered request {number!r}, not {asked['request_id']!r}")
     require(status in ("ok", "error"), f"its answer has the status {status!r}")
     if status == "ok":
-        require(response.get("error") is None, "its answer is ok and has an error")
+        require(response.get("error") is None, "its answer has status ok and also an error")
     else:
         has_error_object(response)
     metadata = response.get("metadata")
@@ -98,7 +98,7 @@ async def handshake(subject: PluginUnderTest) -> None:
         for member in ("protocol_version", "exposed_tools"):
             require(manifest.get(member), f"its manifest has no {member}")
         name, bound = manifest["plugin_id"], subject.spec.name
-        require(name == bound, f"it calls itself {name!r}, but is bound as {bound!r}")
+        require(name == bound, f"it calls itself {name!r}, but is configured as {bound!r}")
         await wire.silent("before it was given a request")
 
 
@@ -116,7 +116,7 @@ async def version(subject: PluginUnderTest) -> None:
 
 def _speaks(own: str, asked: str, manifest: dict[str, Any]) -> None:
     version = manifest.get("protocol_version")
-    claimed = "; it claims whatever it is asked for" if version == asked != own else ""
+    claimed = "; it repeats whatever version it is asked for" if version == asked != own else ""
     require(
         isinstance(version, str) and version.strip() == own,
         f"asked for {asked!r}, it says that it speaks {version!r}, not {own!r}{claimed}",
@@ -151,11 +151,11 @@ async def tools(subject: PluginUnderTest) -> None:
         names = _words(exposed)
         require(names and names == exposed, "its exposed_tools is not a list of names, or is empty")
         tidy = all(name and name == name.strip() for name in names)
-        require(tidy, "the name of one of its exposed_tools is blank or padded")
-        require(len(set(names)) == len(names), "one of its exposed_tools is there twice")
+        require(tidy, "the name of one of its exposed_tools is blank or has spaces around it")
+        require(len(set(names)) == len(names), "one of its exposed_tools is listed twice")
         if subject.sample is not None:
             tool = subject.sample.method
-            require(tool in names, f"it does not expose {tool!r}, but: {', '.join(names)}")
+            require(tool in names, f"it does not expose {tool!r}; it exposes: {', '.join(names)}")
         wire.send(_execute(NO_SUCH_TOOL, {}))
         response = await wire.message("the response to a tool that it does not have")
         status = response.get("status")
@@ -171,8 +171,8 @@ async def capabilities(subject: PluginUnderTest) -> None:
     words = _words(declared)
     require(declared is None or words == declared, "its capabilities are not a list of words")
     for place, word in enumerate(words):
-        require(word and word == word.strip(), f"its capability {word!r} is empty or padded")
-        require(word not in words[:place], f"its capability {word!r} is there twice")
+        require(word and word == word.strip(), f"its capability {word!r} is empty or has spaces around it")
+        require(word not in words[:place], f"its capability {word!r} is listed twice")
         require(word in subject.spec.grants, f"it asks for {word!r}, which is not granted: --grant {word}")
     require(words or not subject.spec.grants, "capabilities are granted to it, but it declares none")
 
@@ -196,7 +196,7 @@ async def exits(subject: PluginUnderTest) -> None:
         took.append(await _time_to_exit(subject))
     require(
         min(took) <= grace,
-        f"it ended {min(took):.2f} s after its stdin did; the teardown time is {grace:g} s",
+        f"it ended {min(took):.2f} s after its stdin was closed; the teardown time is {grace:g} s",
     )
 
 
@@ -218,27 +218,27 @@ async def _time_to_exit(subject: PluginUnderTest) -> float:
 AXES = (
     Axis(
         name="handshake",
-        promise="answers the handshake with one line: a manifest under the name that it is bound under",
+        promise="answers the handshake with one line: a manifest with the name that it is configured under",
         test=handshake,
     ),
     Axis(
         name="version",
-        promise="says which protocol version it speaks; asked for another, it may exit instead",
+        promise="reports the protocol version it speaks; when asked for another, it may exit instead",
         test=version,
     ),
     Axis(
         name="request",
-        promise="answers a request with a response to just that one, and ignores members it does not know",
+        promise="answers a request with one response to it, and ignores unknown members",
         test=requests,
     ),
     Axis(
         name="tools",
-        promise="exposes tools, each once, and answers one that it does not have with an error",
+        promise="exposes each tool once, and answers a call of an unknown tool with an error",
         test=tools,
     ),
     Axis(
         name="capabilities",
-        promise="declares capabilities that are words, each once, and all granted",
+        promise="declares each capability once, as a word, and all of them are granted",
         test=capabilities,
     ),
     Axis(
@@ -248,7 +248,8 @@ AXES = (
     ),
     Axis(
         name="exit",
-        promise="ends with exit code 0 within the teardown time after its one response, and says no more",
+        promise="ends with exit code 0 within the teardown time after its one response, and writes "
+        "nothing more",
         test=exits,
     ),
 )

@@ -113,7 +113,7 @@ async def _objection(axis: Axis, subject: PluginUnderTest) -> str | None:
     except Failed as failure:
         return str(failure)
     except TimeoutError:
-        return f"it was not through with this within {limit:g} s"
+        return f"this check did not finish within {limit:g} s"
     return None
 
 

@@ -123,7 +123,7 @@ class JsonRpc(BaseSession):
                 return self.on_notification(messages.Notification(message.method, message.params))
             return self.on_request(messages.Request(message.id, message.method, message.params))
         if not isinstance(message.id, int):
-            return _unusable("an answer without a number", frame)
+            return _unusable("an answer without a numeric id", frame)
         if message.error is not NOTHING and bytes(message.error) != _NULL:
             try:
                 error_decoder.decode(message.error)

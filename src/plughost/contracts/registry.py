@@ -15,11 +15,12 @@ if TYPE_CHECKING:  # import time that a program may not need to spend
 
 def _check(name: str, loaded: Contract) -> None:
     if loaded.name != name:
-        raise InvalidSpec(f"it calls itself {loaded.name!r}")
+        raise InvalidSpec(f"its name is {loaded.name!r}")
     missing = [member for member in Contract.__annotations__ if not hasattr(loaded, member)]
     if missing:
         raise InvalidSpec(
-            f"it lacks {', '.join(missing)}: derive it from plughost.contract.BaseContract, which has them"
+            f"it lacks {', '.join(missing)}: inherit from plughost.contract.BaseContract, which has "
+            "defaults for them"
         )
 
 
@@ -60,6 +61,6 @@ def detect_contract(folder: Path) -> PluginSpec | None:
         names = " and ".join(spec.contract for spec in specs)
         raise InvalidSpec(
             f"{folder} has manifests of several contracts: {names}",
-            hint="bind it in a plughost.toml of your own, which names the contract, and pass that with -c",
+            hint="name its contract in a plughost.toml of your own, and pass that file with -c",
         )
     return specs[0] if specs else None

@@ -65,7 +65,7 @@ def check_runnable(spec: PluginSpec, resolved: ResolvedSpec) -> None:
     if not all(isinstance(word, str) and "\0" not in word for word in words):
         raise InvalidSpec("command, cwd and env must be text without NUL characters", plugin=spec.name)
     if not all(name and "=" not in name for name in resolved.env):
-        raise InvalidSpec("a variable's name is empty or has a '=' in it", plugin=spec.name)
+        raise InvalidSpec("the name of an environment variable is empty or contains '='", plugin=spec.name)
 
 
 def from_host(*variables: str) -> dict[str, str]:

@@ -73,7 +73,7 @@ class _UpTo(AuthorRule, frozen=True, kw_only=True):
         return f"up to {self.most}"
 
 
-NOT_POSITIVE = "{!r:.50} is not a positive number, and an author can set only such a one"
+NOT_POSITIVE = "{!r:.50} is not a positive number"
 
 
 def _is_positive(value: Any) -> bool:

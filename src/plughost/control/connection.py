@@ -76,7 +76,7 @@ class ControlConnection:
                 task.cancel()
             return
         if number in self._requests:
-            raise InvalidSpec(f"request {number} is still open: give each request an id of its own")
+            raise InvalidSpec(f"request {number} is still open: give each request its own id")
         if len(self._requests) >= MAX_REQUESTS:
             error = Overloaded(f"this client has {MAX_REQUESTS} open requests", plugin=request.plugin or "")
             self._write_error(number, error)

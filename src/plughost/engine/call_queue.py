@@ -25,7 +25,8 @@ class CallQueue(OrderedDict[int, PendingCall]):
         """Add a call at the end; raises Overloaded when the queue is full."""
         if len(self) >= self._limit:
             raise Overloaded(
-                f"{len(self)} calls are waiting already", hint="call less at a time, or raise max_waiting"
+                f"{len(self)} calls are waiting already",
+                hint="make fewer calls at once, or raise max_waiting",
             )
         self[pending.number] = pending
 

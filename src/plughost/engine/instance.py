@@ -344,7 +344,7 @@ class Instance:
         if self._policy.launch_timeout is not None:
             limit = self._policy.launch_timeout
             self._timer.after(
-                limit, lambda: self._fail(LaunchFailed(f"it was not executed within {limit:g} s"))
+                limit, lambda: self._fail(LaunchFailed(f"its program was not executed within {limit:g} s"))
             )
         if self._link.pid is not None:
             self._reporter.emit(Spawned, pid=self._link.pid)
@@ -375,7 +375,7 @@ class Instance:
             self._peer.close()
             refusal = self._reject_calls(
                 Quarantined,
-                f"it has failed and is not started again; the failure was: {cause.message}",
+                f"it is quarantined after a failure and will not be restarted: {cause.message}",
                 hint=f"{cause.hint}; then reload it" if cause.hint else Quarantined.remedy,
                 exit_status=cause.exit_status,
                 stderr_tail=cause.stderr_tail,
@@ -413,7 +413,7 @@ class Instance:
 
     def _on_grace_over(self, after_term: float) -> None:
         if self._one_shot_answer is not None:
-            self._fail(Crashed(f"it did not end within {self._policy.grace:g} s after its answer"))
+            self._fail(Crashed(f"it did not exit within {self._policy.grace:g} s after its answer"))
         elif after_term > 0 and self._link is not None:
             self._link.terminate()
             self._timer.after(after_term, self._kill)
@@ -475,7 +475,7 @@ class Instance:
         self._await_exit("it closed its stdout")
 
     def _on_stdin_broken(self, error: OSError) -> None:
-        self._await_exit(f"it does not read its stdin any more ({error.strerror})")
+        self._await_exit(f"it closed its stdin ({error.strerror})")
 
     def _on_watch_failed(self, error: OSError) -> None:
         """The event loop cannot watch the pipes: nothing could be read or written."""
@@ -604,7 +604,7 @@ class Instance:
     def on_timeout(self, pending: PendingCall) -> None:
         error = self._reporter.error(Timeout(f"no answer to {pending.method!r} within {pending.timeout:g} s"))
         if self.state is State.BACKOFF and self._cause is not None:
-            error.message += f"; it waits to be started again after a failure: {self._cause.message}"
+            error.message += f"; it is waiting to be restarted after a failure: {self._cause.message}"
         if not self._policy.one_shot or self._link is None:
             pending.fail(error)
             return
@@ -631,8 +631,9 @@ class Instance:
         grace = self._policy.cancel_grace
         self._fail(
             CollateralFailure(
-                f"it was ended with all its calls: one had not stopped {grace:g} s after it was cancelled",
-                hint="let it answer a cancelled call at once, or call it with fewer at a time",
+                f"it was killed, with all its open calls: one of them was still running {grace:g} s after "
+                "it was cancelled",
+                hint="make the plugin answer cancelled calls at once, or make fewer calls at a time",
             )
         )
 

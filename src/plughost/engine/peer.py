@@ -37,7 +37,7 @@ SMALL_READ = 512
 """Bytes of one read from a plugin that floods the host with messages, so that the others wait less."""
 DEADLINE_EXCEEDED = "deadline_exceeded"
 AFTER_STDIN = (
-    "output that came only after stdin was closed: if the plugin is not just slow, it does not flush its "
+    "output that arrived only after stdin was closed: the plugin is slow, or does not flush its "
     "output (in Python: print(..., flush=True))"
 )
 """Output that waits in a buffer is written when the program ends."""
@@ -513,7 +513,7 @@ class Peer:
                 self._fatal(error)
                 break
             except Exception as error:  # a bug in a contract must not leave its callers waiting
-                self._fatal(Malformed(f"its contract could not read it: {error!r}", head=_head(frame)))
+                self._fatal(Malformed(f"the contract failed to decode it: {error!r}", head=_head(frame)))
                 break
             if not isinstance(incoming, Response):
                 if last and isinstance(incoming, Malformed):
@@ -561,7 +561,7 @@ class Peer:
         if pending is None:
             if progress.id not in self.cancelled:  # the plugin may not have read the cancel message yet
                 known = self._ledger.was_minted(progress.id)
-                what = "an event after the end of" if known else "an event of an unknown"
+                what = "an event after the end of" if known else "an event for an unknown"
                 self._drop(f"{what} call {progress.id}", bytes(progress.payload)[:HEAD])
             return
         listener = getattr(pending, "listener", None)
@@ -623,7 +623,7 @@ class Peer:
             self.unresponsive = False
             self.cancelled.answered_late(answer.id)
             if self._session.answers_cancelled_calls:
-                late = AFTER_STDIN if self._stdin_closed else f"a late or doubled answer to {answer.id}"
+                late = AFTER_STDIN if self._stdin_closed else f"a late or duplicate answer to {answer.id}"
                 self._drop(late, b"")
         else:
             self._take(self._session.on_unknown_response(answer, _head(frame)))

@@ -28,5 +28,5 @@ class ProgressBudget:
         if self._count > most:
             return f"it sent more than {most} events"
         if self._bytes > most_bytes:
-            return f"it sent events of more than {most_bytes} bytes"
+            return f"it sent events of more than {most_bytes} bytes in total"
         return None

@@ -61,14 +61,14 @@ class Reporter:
             self.emit_drop_count()
             self._emit_drop(what, head)
         elif self._drop_bucket.overflows():
-            self._emit_drop(f"{what} (and more, which are counted until there are fewer)", head)
+            self._emit_drop(f"{what} (there are too many to list; from now on they are only counted)", head)
         else:
             self._unreported_drops += 1
 
     def emit_drop_count(self) -> None:
         """Report how many messages were dropped and only counted since the last event."""
         if self._unreported_drops:
-            self._emit_drop(f"{self._unreported_drops} more, which were only counted", b"")
+            self._emit_drop(f"{self._unreported_drops} more that were not listed", b"")
             self._unreported_drops = 0
 
     def _emit_drop(self, what: str, head: bytes) -> None:
@@ -104,10 +104,10 @@ class Reporter:
 def describe_exit(status: int | None) -> str:
     """An exit status as a sentence for error messages."""
     if status is None:
-        return "it ended, and its exit status is lost"
+        return "it ended with an unknown exit status"
     if status < 0:
         try:
-            return f"it was ended by {signal.Signals(-status).name}"
+            return f"it was killed by {signal.Signals(-status).name}"
         except ValueError:
-            return f"it was ended by signal {-status}"
+            return f"it was killed by signal {-status}"
     return f"it exited with code {status}"

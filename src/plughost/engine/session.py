@@ -110,7 +110,7 @@ class BaseSession:
         raise Malformed(error.message, head=error.head)
 
     def on_unknown_response(self, answer: Response, head: bytes) -> Incoming:
-        return Unusable(f"an answer to {answer.id}, which was never asked", head)
+        return Unusable(f"an answer to {answer.id}, which is not the id of a request", head)
 
     def encode_cancel(self, number: int, reason: str) -> bytes | None:
         return None
@@ -122,10 +122,10 @@ class BaseSession:
         raise InvalidSpec("plugins of this contract are sent no events")
 
     def encode_response(self, number: int | str, result: Any) -> bytes:
-        raise InvalidSpec("plugins of this contract ask the host nothing")
+        raise InvalidSpec("plugins of this contract send no requests to the host")
 
     def encode_error(self, number: int | str, error: PluginError) -> bytes:
-        raise InvalidSpec("plugins of this contract ask the host nothing")
+        raise InvalidSpec("plugins of this contract send no requests to the host")
 
     def shutdown_request(self) -> tuple[str, Any] | None:
         return None

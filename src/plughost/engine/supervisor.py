@@ -38,7 +38,7 @@ class SupervisorEvent(enum.Enum):
     DRAIN = "replaced by a new generation"
     FINISHED = "nothing left to do"
     STOP = "stop"
-    GONE = "gone, as it should, or its only call has failed"
+    GONE = "ended as expected, or its only call failed"
 
 
 class SupervisorAction(enum.Enum):
@@ -49,7 +49,7 @@ class SupervisorAction(enum.Enum):
     OPEN = "let calls through"
     DELAY = "wait, then respawn"
     REFUSE = "fail the calls that wait"
-    CLOSE = "ask it to end, then make it"
+    CLOSE = "ask it to end, then end it by force"
     KILL = "end it by force"
     END = "done"
 

@@ -117,7 +117,7 @@ def endpoint(text: str) -> Endpoint:
         except ValueError as error:
             raise InvalidSpec(f"{text!r} is not an endpoint: {error}") from error
         if address.ipv4_mapped is not None or address.scope_id is not None:
-            raise InvalidSpec(f"{text!r} is not an endpoint: write that address as IPv4, or without its zone")
+            raise InvalidSpec(f"{text!r} is not an endpoint: write the address as IPv4, or without its zone")
         return Endpoint(str(address), port, private, plain=plain)
     host = host.lower()
     if _ALL_NUMBERS.fullmatch(host.rpartition(".")[2]):

@@ -127,7 +127,7 @@ def canonical_host(host: str) -> str:
             raise ValueError("the host in brackets is not an IPv6 address")
     if ":" in host:
         if "%" in host:
-            raise ValueError("an IPv6 address with a zone leads to this machine's own links")
+            raise ValueError("an IPv6 address with a zone is not accepted: it is local to this machine")
         return str(_parse_address(ipaddress.IPv6Address, host))
     host = host.lower().removesuffix(".")
     if not host:
@@ -161,10 +161,10 @@ def parse_url(text: str) -> UrlTarget:
     if match is None or scheme not in _PORTS:
         raise ValueError("only http:// and https:// URLs are fetched")
     if "@" in match["authority"]:
-        raise ValueError("a user name or password in the URL; send an Authorization header")
+        raise ValueError("the URL has a user name or password; send an Authorization header instead")
     authority = _AUTHORITY.fullmatch(match["authority"])
     if authority is None:
-        raise ValueError("no host, or no host:port")
+        raise ValueError("the URL has no valid host or port")
     port = int(authority["port"] or _PORTS[scheme])
     if not 0 < port < 65536:
         raise ValueError(f"there is no port {port}")
@@ -181,4 +181,4 @@ def _parse_address(kind: type[Address], host: str) -> Address:
     try:
         return kind(host)
     except ValueError:
-        raise ValueError("the host is an IP address in an unusual spelling, or none at all") from None
+        raise ValueError("the host is an IP address in an unusual form, or not a valid host") from None

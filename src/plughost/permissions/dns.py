@@ -81,4 +81,4 @@ async def addresses(host: str, resolve: Resolve) -> list[Address]:
         answers = [host] if literal(host) is not None else await resolve(host)
         return [ipaddress.ip_address(answer) for answer in dict.fromkeys(answers)]
     except ValueError as error:
-        raise OSError(f"the name {host} cannot be looked up") from error
+        raise OSError(f"the name {host} cannot be resolved") from error

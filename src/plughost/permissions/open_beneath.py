@@ -34,7 +34,7 @@ _BENEATH = 0x08
 
 
 class EscapesFolder(Exception):
-    """Raised when a path leads out of the folder, or when that could not be ruled out."""
+    """Raised when a path leads outside the folder, or when that could not be ruled out."""
 
 
 def open_beneath(
@@ -47,7 +47,7 @@ def open_beneath(
     Raises EscapesFolder, or OSError.
     """
     if flags & ~(O_PATH | os.O_DIRECTORY):
-        raise ValueError("beneath a folder, files are opened for reading only")
+        raise ValueError("files in a folder are opened for reading only")
     name = os.fsencode(path)
     if b"\0" in name:
         raise ValueError("embedded null byte")  # a C string would end there and name another file
@@ -89,7 +89,7 @@ def _open_with_openat2(folder: int, path: bytes, flags: int) -> int:
                 # Too many symlinks, or a magic link: the errno is the same, the walk tells them apart.
                 os.close(_open_stepwise(folder, path, flags))
             raise
-    raise EscapesFolder(f"{os.fsdecode(path)!r} was renamed under way again and again")
+    raise EscapesFolder(f"{os.fsdecode(path)!r} was renamed repeatedly while it was opened")
 
 
 def _openat2(folder: int, path: bytes, flags: int) -> int:
@@ -121,7 +121,7 @@ def _open_stepwise(folder: int, path: bytes, flags: int, closed: Set[tuple[int, 
         fd = _walk(folder, path, flags, held)
         if closed and not closed.isdisjoint(map(identity, (*held, fd))):
             os.close(fd)
-            raise EscapesFolder(f"{os.fsdecode(path)!r} leads into a closed folder")
+            raise EscapesFolder(f"{os.fsdecode(path)!r} is in a folder that is not accessible")
         return fd
     finally:
         for directory in held:
@@ -212,4 +212,4 @@ def _open_last(name: bytes, here: int, found: int, flags: int) -> int:
 
 
 def _escape_message(path: bytes) -> str:
-    return f"{os.fsdecode(path)!r} leads out of the folder"
+    return f"{os.fsdecode(path)!r} leads outside the folder"

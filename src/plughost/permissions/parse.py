@@ -21,7 +21,7 @@ def parse_access(words: Mapping[str, Sequence[str]], base: str) -> Access:
     unknown = words.keys() - set(KINDS)
     if unknown:
         first = sorted(unknown)[0]
-        raise InvalidSpec(f"nothing is allowed by {first!r}{did_you_mean(first, KINDS)}")
+        raise InvalidSpec(f"unknown kind of access {first!r}{did_you_mean(first, KINDS)}")
     return Access(
         read=_unique(words.get("read", ()), lambda word: _path(word, base)),
         write=_unique(words.get("write", ()), lambda word: _path(word, base)),
@@ -60,7 +60,9 @@ def _path(word: str, base: str) -> str:
         raise InvalidSpec(f"{word!r} is not a path")
     path = os.path.normpath(os.path.join(base, os.path.expanduser(word)))
     if path == "/" or not os.path.isabs(path):
-        raise InvalidSpec(f"{word!r} cannot be allowed: name a folder or a file, not the whole machine")
+        raise InvalidSpec(
+            f"{word!r} cannot be allowed: name a folder or a file, not the root of the file system"
+        )
     return path
 
 

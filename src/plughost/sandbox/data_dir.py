@@ -39,16 +39,16 @@ def create_data_dir(folder: DataFolder, plugin: str, user: User | None) -> None:
         about = os.fstat(fd)
         if not _is_own(about.st_uid) or about.st_mode & 0o077:
             raise LaunchFailed(
-                f"its data folder {path!r} is not a folder for this user alone",
+                f"its data folder {path!r} is not private to this user",
                 plugin=plugin,
-                hint="move it away, or make it one: chmod 700",
+                hint="move the folder away, or make it private: chmod 700",
             )
         if user is not None and about.st_uid != user.uid:
             if not is_plugins_own:
                 raise LaunchFailed(
                     f"its folder {path!r} exists already and belongs to another user",
                     plugin=plugin,
-                    hint="name one that does not exist yet: the host makes it for the plugin alone",
+                    hint="name a folder that does not exist yet: the host creates it for the plugin alone",
                 )
             _hand_over(fd, user)
     finally:
@@ -61,7 +61,7 @@ def _make_parents(folder: DataFolder, plugin: str) -> None:
         os.makedirs(parent, exist_ok=True)
     elif not os.path.isdir(parent):
         raise LaunchFailed(
-            f"the folder {parent!r}, in which it is to have its data, does not exist",
+            f"the folder {parent!r}for the plugin's data does not exist",
             plugin=plugin,
             hint=f"make it: mkdir -p {parent}",
         )

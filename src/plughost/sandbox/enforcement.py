@@ -11,7 +11,7 @@ from plughost.sandbox.users import User
 
 SIGNALS = 6
 """The first Landlock ABI that restricts signals to processes outside the sandbox."""
-_SUMMED = "summed by the host, a few times a second; no memfd and no shared anonymous memory"
+_SUMMED = "checked by the host a few times per second (memfd and shared anonymous memory are denied)"
 """A memfd and shared anonymous memory need not be mapped by any process, and only a control group counts
 memory that is not mapped."""
 
@@ -38,7 +38,7 @@ def describe_enforcement(
             "user", f"uid {user.uid}, its own" if user is not None else f"uid {machine.uid}, the host's"
         ),
         Enforcement("its code", f"read-only: {files}"),
-        Enforcement("other files", f"out of sight: {files}" if strict else f"closed: {files}"),
+        Enforcement("other files", f"invisible: {files}" if strict else f"inaccessible: {files}"),
         Enforcement(
             "processes of others", _process_isolation(strict, landlock, machine.landlock, user is not None)
         ),
@@ -59,12 +59,13 @@ def describe_enforcement(
         "memory": (
             limits.memory,
             "data",
-            f"{'control group' if grouped else _SUMMED}, together; RLIMIT_DATA, for each process",
+            f"{'control group' if grouped else _SUMMED}, for all processes together; RLIMIT_DATA, for "
+            "each process",
         ),
         "processes": (
             limits.processes,
             "nproc",
-            f"{'control group and RLIMIT_NPROC' if grouped else 'RLIMIT_NPROC'}, together",
+            f"{'control group and RLIMIT_NPROC' if grouped else 'RLIMIT_NPROC'}, for all processes together",
         ),
         "open files": (limits.open_files, "nofile", "RLIMIT_NOFILE, for each process"),
         "file size": (limits.file_size, "fsize", "RLIMIT_FSIZE"),
@@ -72,7 +73,7 @@ def describe_enforcement(
     }
     found += [
         Enforcement(
-            f"{what} {value}", by if name in rlimits else "nothing: it would be counted with the host's"
+            f"{what} {value}", by if name in rlimits else "nothing: the limit would also count the host's own"
         )
         for what, (value, name, by) in bounds.items()
         if value is not None

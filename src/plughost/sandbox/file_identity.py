@@ -19,11 +19,13 @@ def file_identity(real: str) -> str:
             os.close(above)
             if stat.S_ISLNK(os.fstat(fd).st_mode):
                 raise SandboxUnavailable(
-                    f"{real} was replaced while it was looked at: a symlink is in its way"
+                    f"{real} was replaced while it was being checked: its path now has a symlink"
                 )
         info = os.fstat(fd)
         return f"{info.st_dev}:{info.st_ino}"
     except OSError as error:
-        raise SandboxUnavailable(f"{real} went away while it was looked at: {error.strerror}") from error
+        raise SandboxUnavailable(
+            f"{real} disappeared while it was being checked: {error.strerror}"
+        ) from error
     finally:
         os.close(fd)

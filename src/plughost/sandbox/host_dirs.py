@@ -29,12 +29,12 @@ def check_private(paths: Iterable[str], bases: Iterable[str]) -> None:
         for base in hosts:
             if is_beneath(base, path):
                 raise SandboxUnavailable(
-                    f"no plugin is given {path}: hosts keep the sockets of other plugins in {base}",
-                    hint="give it the folders below that it needs, each by name; "
+                    f"{path} cannot be granted: hosts keep the sockets of other plugins in {base}",
+                    hint="grant the subfolders that it needs, each by name; "
                     "or set TMPDIR to another folder for the host",
                 )
             if is_beneath(path, base) and _is_hosts(path[len(base.rstrip("/")) + 1 :].partition("/")[0]):
-                raise SandboxUnavailable(f"no plugin is given {path}: it is the hosts' own")
+                raise SandboxUnavailable(f"{path} cannot be granted: it belongs to the hosts themselves")
 
 
 def _is_hosts(name: str) -> bool:

@@ -158,16 +158,17 @@ class SandboxManager:
             and not protected.same_grants(state.protected_history[-1])
         ):
             raise SandboxUnavailable(
-                "a path that it is granted leads elsewhere than when it was added",
+                "a granted path leads to another place than when the plugin was added",
                 plugin=plugin,
-                hint="if that is meant, remove it and add it again; if not, find out who may write there",
+                hint="if that is intended, remove the plugin and add it again; if not, find out who can "
+                "write there",
             )
         if state.protected_history and state.protected_history[-1].folders != protected.folders:
             raise SandboxUnavailable(
-                "its folder is not the one that was there when it was added",
+                "its folder was replaced after the plugin was added",
                 plugin=plugin,
-                hint="if that is meant, remove the plugin and add it again, or put the new files "
-                "into the old folder; if not, find out who may write there",
+                hint="if that is intended, remove the plugin and add it again, or put the new files "
+                "into the old folder; if not, find out who can write there",
             )
         for name, other in self._others(plugin):
             if (conflict := protected.writable_by(other)) is not None:
@@ -176,7 +177,7 @@ class SandboxManager:
                 why = f"it may write {conflict[1]}, and so could replace {conflict[0]} of the plugin {name!r}"
             else:
                 continue
-            hint = "grant both the very same folder, or folders that are not in one another"
+            hint = "grant both exactly the same folder, or folders that do not contain each other"
             raise SandboxUnavailable(why, plugin=plugin, hint=hint)
         state.protected_history = [
             *(each for each in state.protected_history if each != protected),
@@ -322,7 +323,8 @@ class _HostSetup:
             raise LaunchFailed(
                 f"no control group could be made for it: {error}",
                 plugin=spec.name,
-                hint="check the parent that was named, or name none: then the host sums memory itself",
+                hint="check the configured parent group, or configure none: then the host measures "
+                "memory itself",
             ) from error
 
 

@@ -63,15 +63,15 @@ def build_plan(
     for own in (*runnable.code, *runnable.executes, *runnable.reads, *runnable.libraries):
         if any(is_beneath(own, folder) for folder in inputs.granted.write):
             raise SandboxUnavailable(
-                f"what it runs from {own} would be writable by what it is granted",
-                hint="grant a folder to write that neither its code nor its interpreter is in",
+                f"a grant would let it write to its own program or code in {own}",
+                hint="grant a writable folder that contains neither its code nor its interpreter",
             )
     rlimits = rlimits_for(confined, limits, machine, inputs.user)
     grouped = inputs.group is not None
     uncounted = limits.memory is not None and not grouped
     if confined == "strict":
         if access.connect and inputs.egress is None:
-            raise SandboxUnavailable("it is granted endpoints, and has no way out to them")
+            raise SandboxUnavailable("it is granted endpoints, but the proxy to reach them is missing")
         launch, visible_paths, rules = _strict(cwd, env, limits, rlimits, machine, inputs, uncounted)
     else:
         launch, visible_paths, rules = _landlock(cwd, env, rlimits, machine, inputs, uncounted)
@@ -116,21 +116,22 @@ def check(confined: str, machine: KernelFeatures, access: Access) -> None:
     if not machine.linux:
         raise SandboxUnavailable(
             "plugins can be confined on Linux only",
-            hint="run the host on Linux: elsewhere it runs none",
+            hint="run the host on Linux",
         )
     if machine.inner is None:
         raise SandboxUnavailable(
-            "plughost-inner is missing: there was no C compiler, or no static libc, when it was built",
-            hint="install both (apt install gcc libc6-dev, dnf install gcc glibc-static) and plughost again",
+            "plughost-inner is missing: plughost was built without a C compiler or a static libc",
+            hint="install both (apt install gcc libc6-dev, dnf install gcc glibc-static), then reinstall "
+            "plughost",
         )
     if not machine.landlock:
         raise SandboxUnavailable(
             "the kernel has no Landlock, or it is switched off",
-            hint="Linux 5.13 or later, with landlock among the modules of the boot parameter lsm=",
+            hint="use Linux 5.13 or later, with landlock among the modules of the boot parameter lsm=",
         )
     if not machine.seccomp:
         raise SandboxUnavailable(
-            "the kernel has no seccomp filters", hint="a kernel with CONFIG_SECCOMP_FILTER"
+            "the kernel has no seccomp filters", hint="use a kernel with CONFIG_SECCOMP_FILTER"
         )
     if confined == "strict":
         if machine.bubblewrap is None:
@@ -146,12 +147,13 @@ def check(confined: str, machine: KernelFeatures, access: Access) -> None:
     if machine.uid != 0 and machine.landlock < TRUNCATING:
         raise SandboxUnavailable(
             f"Landlock {machine.landlock} lets a plugin empty every file of its user",
-            hint="Linux 6.2 or later, or class strict, or a host that is root: its plugins are other users",
+            hint="use Linux 6.2 or later, or class strict, or run the host as root, whose plugins get "
+            "other users",
         )
     if access.connect:
         raise SandboxUnavailable(
-            "without a network of its own a plugin cannot be held to certain hosts",
-            hint="class strict can; or take its endpoints back",
+            "class landlock cannot restrict a plugin to certain hosts: it has no private network",
+            hint="use class strict, or remove its endpoints",
         )
 
 
@@ -224,8 +226,9 @@ def _landlock(
     system = (path for path in inputs.system if not uncounted or path != ZERO)
     if loader_variables := sorted(bubblewrap.loader_variables(env)):
         raise SandboxUnavailable(
-            f"{', '.join(loader_variables)} would be obeyed by what is to confine it",
-            hint="class strict sets it inside",
+            f"{', '.join(loader_variables)} cannot be set in class landlock: the sandbox helper would "
+            "load it too",
+            hint="use class strict",
         )
     rules = inner.InnerRules(
         execute=(*runnable.code, *runnable.executes),

@@ -154,8 +154,9 @@ def _protected_paths(
     protected = ProtectedPaths(grants.write, grants.read, tuple(dict.fromkeys(code)), identities)
     if (conflict := protected.writable_by(protected)) is not None:
         raise SandboxUnavailable(
-            f"{conflict[0]} would be writable by what it is granted: it is in {conflict[1]}",
-            hint="grant a folder to write that neither its programs nor symlinks of other grants are in",
+            f"{conflict[0]} must not be writable for the plugin, but a grant to write {conflict[1]} "
+            "includes it",
+            hint="grant a writable folder that contains neither its programs nor symlinks of other grants",
         )
     return protected
 

@@ -224,7 +224,7 @@ def create_locked_dir(base: str, prefix: str = PREFIX) -> tuple[str, int]:
         except OSError:
             pass
         os.close(fd)
-    raise _no_run_dir(base, "it is swept again and again")
+    raise _no_run_dir(base, "it is repeatedly removed")
 
 
 def _no_run_dir(base: str, why: object) -> SandboxUnavailable:

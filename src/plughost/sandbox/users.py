@@ -73,7 +73,7 @@ class Users:
                 return self._predict(record)
             os.makedirs(self._records, 0o700, exist_ok=True)
             if os.lstat(self._records).st_uid != os.geteuid():
-                raise PermissionError(f"{self._records} is somebody else's")
+                raise PermissionError(f"{self._records} belongs to another user")
             occupied = _named_uids() | _dynamic_uids()
             start = zlib.crc32(record[:-1])
             free = []
@@ -90,10 +90,11 @@ class Users:
                     return User(uid, uid)
         except OSError as error:
             raise SandboxUnavailable(
-                f"no user could be kept for it: {error}", hint=f"make {self._records} writable for root"
+                f"no user id could be reserved for it: {error}",
+                hint=f"make {self._records} writable for root",
             ) from error
         raise SandboxUnavailable(
-            "there is no user left that it could become, and as root it is not run",
+            "no user id is left for it, and plugins do not run as root",
             hint=f"map the uids {UIDS[0]} to {UIDS[-1]} into this container, or run the host as another user",
         )
 
@@ -105,7 +106,7 @@ class Users:
             uid = UIDS[(start + step) % len(UIDS)]
             if uid not in occupied and is_mapped(uid) and self._recorded(uid) in (b"", record):
                 return User(uid, uid)
-        raise FileNotFoundError("every uid is another plugin's")
+        raise FileNotFoundError("every uid is assigned to another plugin")
 
     def _recorded(self, uid: int) -> bytes:
         try:
@@ -161,18 +162,20 @@ def check_reachable(paths: Iterable[str], user: User, wanted: int = os.R_OK) -> 
             continue
         mode = stat.S_IMODE(os.stat(closed).st_mode)
         if wanted & os.W_OK:
-            hint = f"let that user in: chown {user.uid} {path}, or setfacl -m u:{user.uid}:rwX {path}"
+            hint = f"give that user access: chown {user.uid} {path}, or setfacl -m u:{user.uid}:rwX {path}"
         elif CACHED.fullmatch(path):
             hint = (
                 "install it where every user can reach it, such as /usr/local/bin: it is in a private cache"
             )
         else:
             hint = (
-                f"install it where every user can reach it, or open the way (chmod o+x {closed}); "
-                "or run the host as the user it belongs to"
+                "install it where every user can reach it, or make the folder accessible (chmod o+x "
+                f"{closed}); "
+                "or run the host as its owner"
             )
         raise SandboxUnavailable(
-            f"{path} is out of reach for uid {user.uid}, as which the plugin runs: {closed} is {mode:04o}",
+            f"{path} is not accessible for uid {user.uid}, as which the plugin runs: {closed} has mode "
+            f"{mode:04o}",
             hint=hint,
         )
 

@@ -82,7 +82,7 @@ def write(contract: str, name: str, language: str, parent: Path) -> Scaffold:
             made.rename(folder)
     except OSError as error:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
-            raise InvalidSpec(f"{folder} is there already, and not an empty folder") from error
+            raise InvalidSpec(f"{folder} already exists and is not an empty folder") from error
         raise InvalidSpec(f"cannot write to {parent}: {error.strerror}") from error
     variables["cd"] = f"cd {shlex.quote(str(folder))}"
     steps = {step: variables[step] for step in STEPS if variables.get(step)}
@@ -97,8 +97,8 @@ def _check(contract: str, name: str, language: str, parent: Path) -> None:
         raise InvalidSpec(f"no {contract} templates in {language!r}{known}")
     if not re.fullmatch(r"[a-z]([a-z0-9-]*[a-z0-9])?", name, re.ASCII) or len(name) > MOST:
         raise InvalidSpec(
-            f"{name!r} cannot be a plugin's name: "
-            f"that is up to {MOST} small letters, digits and hyphens, with a letter first"
+            f"{name!r} is not a valid plugin name: "
+            f"use up to {MOST} lowercase letters, digits and hyphens, starting with a letter"
         )
     if name in RESERVED:
         raise InvalidSpec(f"{name!r} is reserved; choose another name")

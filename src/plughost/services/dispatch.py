@@ -51,7 +51,7 @@ class HostCallDispatcher:
                 try:
                     service.on_process_started(caller)
                 except Exception as error:
-                    caller.warn(f"the {name} service failed to take it in: {type(error).__name__}: {error}")
+                    caller.warn(f"the {name} service failed to prepare it: {type(error).__name__}: {error}")
 
     async def serve(self, caller: Caller, method: str, params: msgspec.Raw) -> Any:
         """Answer a request; raises PluginError to refuse it."""
@@ -104,7 +104,10 @@ class HostCallDispatcher:
     def _log_denial(self, caller: Caller, method: str, host_method: HostMethod, error: Denied) -> None:
         """Log for the operator what was denied, and which grant would allow it."""
         words = (host_method.capability,) if host_method.capability is not None else host_method.checks
-        hint = error.hint or f"to allow it, its manifest must ask for {' or '.join(words)}, and you grant it"
+        hint = (
+            error.hint
+            or f"to allow it, its manifest must ask for {' or '.join(words)}, and you must grant it"
+        )
         self._logs().on_denied(caller, f"{method}: {error.message}", hint)
 
 

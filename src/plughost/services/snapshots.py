@@ -141,7 +141,9 @@ class Snapshots(BaseService):
         if publisher != HOST and (
             usage.topics + more_topics > MAX_TOPICS or usage.size + more_bytes > MAX_STORED
         ):
-            raise Overloaded(f"the store holds {usage.size} bytes on {usage.topics} topics of it already")
+            raise Overloaded(
+                f"the store already holds {usage.size} bytes on {usage.topics} topics of this plugin"
+            )
         usage.add(more_topics, more_bytes)
         if before.version > 0 and not is_own:
             self._usage[before.publisher].add(-1, -len(before.payload or b""))

@@ -46,9 +46,7 @@ class Player:
     def __init__(self, traffic: Traffic, ours: Direction) -> None:
         framing = reader(traffic.origin.framing)
         if framing is None:
-            raise InvalidSpec(
-                f"the framing {traffic.origin.framing!r} is not known here, so it cannot be played"
-            )
+            raise InvalidSpec(f"the framing {traffic.origin.framing!r} is unknown, so it cannot be replayed")
         self._framing = framing
         self._ours = ours
         self._script = deque(_script(traffic, ours))
@@ -77,7 +75,7 @@ class Player:
                 break
             self._script.popleft()
         if self._received and not self._script:
-            raise Different(f"after all that was recorded, it said {_shown(self._received[0])}")
+            raise Different(f"after the end of the recording, it sent {_shown(self._received[0])}")
         return to_send
 
     def _say(self, item: Frame | FrameError) -> bytes:
@@ -154,6 +152,6 @@ def _fits(before: str, after: str) -> bool:
 
 def _shown(frame: Frame | FrameError) -> str:
     if isinstance(frame, FrameError):
-        return escape_controls(f"bytes that make no frame ({frame.message})")
+        return escape_controls(f"bytes that are not a frame ({frame.message})")
     text = escape_controls(bytes(frame[:SHOWN]).decode(errors="backslashreplace"))
     return text if len(frame) <= SHOWN else f"{text}… ({len(frame)} bytes)"

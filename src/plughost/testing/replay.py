@@ -47,7 +47,7 @@ def play_plugin(
     except BrokenPipeError:
         return None
     except Different as different:
-        return f"the host does not say what was recorded: {different}"
+        return f"the host did not send what was recorded: {different}"
 
 
 async def play_host(
@@ -86,7 +86,7 @@ class _FakeHost:
     async def play(self, timeout: float) -> str | None:
         try:
             if not await _within(timeout, self._finished):
-                return f"the plugin has not said within {timeout:g} s: {self._player.expected}"
+                return f"the plugin did not send within {timeout:g} s: {self._player.expected}"
             self._channel.close_write()
             if not await _within(timeout, self._process_gone):
                 return f"the plugin did not end within {timeout:g} s of the end of its stdin"
@@ -108,9 +108,13 @@ class _FakeHost:
     def _exited(self) -> None:
         self._channel.drain()
         if self._player.expected is not None:
-            words = f", its last words: {self._process.stderr.text(1)}" if self._process.stderr.text() else ""
+            words = (
+                f", its last line on stderr: {self._process.stderr.text(1)}"
+                if self._process.stderr.text()
+                else ""
+            )
             how = describe_exit(self._process.exit_status).removeprefix("it ")
-            self._fail(f"the plugin {how} before it said: {self._player.expected}{words}")
+            self._fail(f"the plugin {how} before it sent: {self._player.expected}{words}")
         self._finished.set()
         self._process_gone.set()
 
@@ -118,7 +122,7 @@ class _FakeHost:
         try:
             to_send = self._player.hear(data)
         except Different as different:
-            self._fail(f"the plugin does not say what was recorded: {different}")
+            self._fail(f"the plugin did not send what was recorded: {different}")
             return
         if to_send:
             self._channel.write(to_send)

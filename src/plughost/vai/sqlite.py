@@ -41,7 +41,7 @@ def open_shared_database(
         )
     except (OSError, sqlite3.Error) as error:
         raise HostFailed(
-            f"{path} cannot be used: {error}", hint="see whose it is, and which program holds it"
+            f"{path} cannot be used: {error}", hint="check its owner, and which program has it open"
         ) from error
     connection.row_factory = sqlite3.Row
     return connection

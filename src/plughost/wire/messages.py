@@ -76,7 +76,7 @@ def decode(payload: msgspec.Raw, wrong: type[Malformed] = Malformed, kind: Any =
     try:
         return _decode(payload) if kind is Any else msgspec.json.decode(payload, type=kind)
     except (ValueError, RecursionError) as error:
-        message = f"a payload cannot be taken as what was expected: {error}"
+        message = f"a payload does not have the expected type: {error}"
         raise wrong(message, head=bytes(payload)[:HEAD]) from error
 
 

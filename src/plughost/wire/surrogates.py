@@ -55,7 +55,8 @@ def without_lone_surrogates(frame: Frame) -> bytes | None:
     if len(frame) > MAX_SIZE:
         if b"\\ud" in frame or b"\\uD" in frame:
             raise LoneSurrogates(
-                f"it has lone surrogates, or is not JSON; in a message over {MAX_SIZE} bytes none is replaced"
+                "it is not JSON, or has lone surrogates, which are not replaced in a message over "
+                f"{MAX_SIZE} bytes"
             )
         return None
     masked = bytes(frame).replace(rb"\\", b"\0\0")

@@ -334,7 +334,7 @@ async def test_name_and_version_alone_are_accepted_with_a_lint(host, place):
         ("no manifest", "answer to plugin/init"),
         ("refuse", "-32003 manifest TOML invalid: no"),
         ("list", "answer to plugin/init"),
-        ("empty", "its name and its version"),
+        ("empty", "its name or its version"),
         ("crash", "code 3"),
     ],
 )

@@ -177,7 +177,7 @@ def test_declared_gives_no_private_files_and_nothing_to_write(tmp_path):
     )
     told = [lint for lint in resolved.lints if lint.startswith("declared, but not granted: ")]
     assert [lint.split()[4] for lint in told if "net:" not in lint] == wanted[:-2]
-    assert all("grant it by name" in lint for lint in told)
+    assert all("grant those by name" in lint for lint in told)
     by_name = bound(folder(tmp_path / "again", capabilities=wanted), *wanted)
     assert str(private) in effective(by_name).access.read
 
@@ -211,7 +211,7 @@ def test_a_grant_that_cannot_be_given_is_refused(tmp_path, grant):
 @pytest.mark.clause("KAGED-11")
 def test_a_manifest_that_wants_the_whole_machine_is_not_granted_it_in_one_word(tmp_path):
     place = folder(tmp_path, capabilities=["read:fs:/"])
-    with pytest.raises(plughost.InvalidSpec, match="whole machine"):
+    with pytest.raises(plughost.InvalidSpec, match="whole file system"):
         bound(place, "declared")
     assert bound(place, "read:fs:/srv").permissions.own.read == ("/srv",)
 
@@ -269,7 +269,7 @@ async def test_a_data_folder_that_others_may_read_is_not_used(host, tmp_path, ma
     place = folder(tmp_path / mark)
     data = tmp_path / mark / "data" / "puppet"
     data.mkdir(parents=True, mode=0o755)
-    with pytest.raises(plughost.LaunchFailed, match="for this user alone"):
+    with pytest.raises(plughost.LaunchFailed, match="is not private to this user"):
         await host.add(spec(place))
 
 

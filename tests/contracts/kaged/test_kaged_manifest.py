@@ -395,7 +395,7 @@ async def test_a_project_is_told_when_it_is_known_and_never_empty(host, tmp_path
 def test_a_folder_without_a_manifest_or_of_another_name_is_told(tmp_path):
     place = folder(tmp_path)
     good = spec(place)
-    with pytest.raises(plughost.InvalidSpec, match="calls it 'puppet'"):
+    with pytest.raises(plughost.InvalidSpec, match="the name in its manifest is 'puppet'"):
         CONTRACT.resolve(msgspec.structs.replace(good, name="other"))
     with pytest.raises(plughost.InvalidSpec, match="must be its folder"):
         CONTRACT.resolve(msgspec.structs.replace(good, cwd=str(tmp_path)))

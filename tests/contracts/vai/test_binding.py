@@ -61,11 +61,14 @@ def test_what_cannot_be_bound_says_why(tmp_path):
     folder = package(tmp_path)
     for changes, why in (
         ({"cwd": str(tmp_path)}, "has no vai-plugin.toml"),
-        ({"grants": ["all"]}, "it takes no grants"),
+        ({"grants": ["all"]}, "take no grants"),
         ({"options": {"exports": ["nobody"]}}, "it has no export 'nobody'; it has: act, react"),
         ({"options": {"cancel_grace": "5"}}, "cancel_grace: expected `float`"),
-        ({"allow": Access(connect=(Endpoint("example.com", 443),))}, "its manifest asks for no network"),
-        ({"allow": Access(write=("/var/scratch",))}, "its manifest asks for no scratch"),
+        (
+            {"allow": Access(connect=(Endpoint("example.com", 443),))},
+            "its manifest does not ask for network access",
+        ),
+        ({"allow": Access(write=("/var/scratch",))}, "its manifest does not ask for a scratch folder"),
     ):
         with pytest.raises(plughost.InvalidSpec, match=why):
             CONTRACT.resolve(msgspec.structs.replace(spec(folder), **changes))

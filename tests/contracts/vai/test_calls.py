@@ -113,7 +113,7 @@ async def test_events_after_the_answer_or_of_nobody_are_recorded_and_never_deliv
     assert heard == []
     assert [event.what for event in dropped] == [
         "an event after the end of call 1",
-        "an event of an unknown call 99999",
+        "an event for an unknown call 99999",
         "an event of a request that was never made",
     ]
     assert '"too late"' in dropped[0].head
@@ -288,7 +288,7 @@ async def test_a_call_that_does_not_stop_ends_the_process_and_its_neighbours(slo
     with pytest.raises(plughost.CollateralFailure) as caught:
         await neighbour
     assert caught.value.code == "collateral"
-    assert "one had not stopped 3 s after it was cancelled" in caught.value.message
+    assert "one of them was still running 3 s after it was cancelled" in caught.value.message
     await until(lambda: plugin.state == "Backoff")
     clock.advance(0.5)
     assert (await later).status == "succeeded"  # by the next process: it had not been given to this one

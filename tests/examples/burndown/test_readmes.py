@@ -133,7 +133,7 @@ def test_the_tour_shows_what_it_says(env):
         [cell.strip() for cell in line.strip("│").split("│")] for line in table.splitlines() if "│" in line
     ]
     came = {(plugin, what): result for plugin, what, result, _ in rows if what}
-    assert came["worker", "killed in the middle of a call"] == "PluginCrashed: it was ended by SIGKILL"
+    assert came["worker", "killed in the middle of a call"] == "PluginCrashed: it was killed by SIGKILL"
     assert came["worker", "events for observers"] == "exit status -9"
     assert came["worker", "after a reload"] == "back"
     first, second = (

@@ -146,7 +146,7 @@ def test_x_prints_only_the_plugin_s_bytes(tmp_path):
     assert json.loads(ran.stdout)["total"] == SAMPLE_TOTAL
     ran = x("no-such", root=str(root))
     assert ran.returncode == 2
-    assert "left out: " in ran.stderr
+    assert "skipped: " in ran.stderr
     assert "no plugin provides 'no-such'" in ran.stderr
 
 

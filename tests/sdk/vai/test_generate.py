@@ -119,7 +119,7 @@ def test_what_holds_itself_can_be_packed(tmp_path):
             "shout: no JSON Schema for <class 'datetime.datetime'>; there is one for str",
         ),
         ("text: set[str]", "shout: no JSON Schema for set[str]"),
-        ("*text: str", "shout takes *args or **kwargs: a tool names what its input holds"),
+        ("*text: str", "shout takes *args or **kwargs: a tool must name the members of its input"),
     ],
 )
 def test_a_type_that_json_has_no_word_for_is_told_in_a_line(parameter, why, tmp_path):

@@ -201,7 +201,7 @@ def test_requests_run_side_by_side(talk):
         ("failed", "failed", "out of stock"),
         ("again", "retryable_failure", "come back later"),
         ("exit", "failed", "SystemExit: 3"),
-        ("unjson", "failed", "what JSON cannot"),
+        ("unjson", "failed", "something that JSON cannot represent"),
         ("large", "failed", "over the limit"),
         ("result", "failed", "not found"),
         (5, "failed", "input.how is not str: 5"),
@@ -256,7 +256,7 @@ def test_a_cancel_reaches_the_handler_and_the_call_is_answered_once(fresh, expor
 
 def test_what_is_said_after_the_answer_is_the_authors_mistake(talk):
     talk.tool("keeps")
-    assert "events go before its answer" in talk.tool("late")["structured_output"]
+    assert "send events before its answer" in talk.tool("late")["structured_output"]
 
 
 def test_what_runs_at_the_end_may_finish(fresh):

@@ -23,7 +23,7 @@ def test_a_number_of_seconds_from_0_on_is_accepted(seconds):
 
 @pytest.mark.parametrize("seconds", WRONG)
 def test_anything_else_is_refused_with_its_value(seconds):
-    with pytest.raises(InvalidSpec, match=r"timeout is .+; expected seconds: a number, 0 or more"):
+    with pytest.raises(InvalidSpec, match=r"timeout is .+; expected a number of seconds, 0 or more"):
         check_seconds("timeout", seconds)
 
 
@@ -51,5 +51,5 @@ def test_every_time_of_a_lifecycle_policy_is_checked(name):
 )
 def test_options_with_a_wrong_number_of_seconds_are_refused(make):
     for wrong in (math.nan, -1.0, "2"):
-        with pytest.raises(InvalidSpec, match="expected seconds"):
+        with pytest.raises(InvalidSpec, match="expected a number of seconds"):
             make(wrong)

@@ -61,7 +61,7 @@ def test_a_file_that_names_a_broken_contract_is_told_so_at_that_line(install, tm
     ("value", "reason"),
     [
         ("math:pi", "'float' object has no attribute 'name'"),
-        ("plughost.contracts.mcptest.contract:CONTRACT", "it calls itself 'mcptest'"),
+        ("plughost.contracts.mcptest.contract:CONTRACT", "its name is 'mcptest'"),
     ],
 )
 def test_an_entry_point_that_is_not_a_contract_of_that_name_is_refused(install, value, reason):

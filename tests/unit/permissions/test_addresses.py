@@ -82,7 +82,7 @@ def test_an_ipv4_address_has_one_spelling(address):
     ]
     assert canonical_host(plain) == canonical_host(f"{plain}.") == plain
     for text in odd:
-        with pytest.raises(ValueError, match="unusual spelling"):
+        with pytest.raises(ValueError, match="unusual form"):
             canonical_host(text)
 
 
@@ -90,7 +90,7 @@ def test_an_ipv4_address_has_one_spelling(address):
 def test_what_a_resolver_takes_for_a_number_is_no_name(text):
     if text != "0x":
         assert socket.inet_aton(text)  # the machine's own resolver would go there
-    with pytest.raises(ValueError, match="unusual spelling"):
+    with pytest.raises(ValueError, match="unusual form"):
         parse_url(f"http://{text}/")
 
 
@@ -226,7 +226,7 @@ def test_what_is_not_a_plain_web_address_is_refused(text):
         ("http://a:0/", "no port 0"),
         ("http://bücher.example/", "ASCII"),
         ("http:///", "names no host"),
-        ("http://0x7f.1/", "unusual spelling"),
+        ("http://0x7f.1/", "unusual form"),
         ("http://[fe80::1%25lo]/", "zone"),
     ],
 )

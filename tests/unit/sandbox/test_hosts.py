@@ -56,7 +56,7 @@ def test_what_is_granted_on_this_machine_is_found_where_it_would_be():
 def test_more_endpoints_than_the_forwarder_has_room_for():
     endpoints = [Endpoint("a.test", port) for port in range(1, MAX_LISTENERS + 1)]
     assert len(proxy_environment(endpoints[:-1]).listing.splitlines()) == MAX_LISTENERS
-    with pytest.raises(InvalidSpec, match="room for 255"):
+    with pytest.raises(InvalidSpec, match="at most 255"):
         proxy_environment(endpoints)
 
 

@@ -131,12 +131,12 @@ def by_name_if_at_all(*, wanted=1): ...
         (lambda: mcptest.Plugin().method(three), "@plugin.method('three') calls three(params), but three needs a and b and c"),
         (lambda: ainb.Plugin().screen(three), "@plugin.screen calls three(width, height), but three needs a and b and c"),
         (lambda: ainb.Plugin().on_init(Callable()), "@plugin.on_init calls Callable(), but Callable needs params"),
-        (lambda: rune.Plugin("a", "1").tool(by_name), "by_name needs `wanted` by name, but handlers get their arguments by position"),
-        (lambda: mcptest.Plugin.method(plain), "@Plugin.method marks methods in a class of plugins: outside of one"),
+        (lambda: rune.Plugin("a", "1").tool(by_name), "by_name has the keyword-only parameter `wanted`, but handlers get their arguments by position"),
+        (lambda: mcptest.Plugin.method(plain), "@Plugin.method is for methods of a Plugin subclass: outside a class"),
         (lambda: rune.Plugin("a", "1", capabilities="tool.execute"), "capabilities is a list: capabilities=['tool.execute']"),
         (lambda: rune.Output(1, "x"), "metadata is a dict, not 'x'"),
         (lambda: mcptest.Error("no", "x"), "an error's code is a number, not 'no'"),
-        (lambda: mcptest.Error(1, "x", {1, 2}), "Object of type set is not JSON serializable; over the wire go dicts"),
+        (lambda: mcptest.Error(1, "x", {1, 2}), "Object of type set is not JSON serializable; messages can hold dicts"),
     ],
 )  # fmt: skip
 def test_wrong_use_is_told_at_once_and_how_to_do_it_right(wrong, told):
@@ -165,7 +165,7 @@ def test_two_handlers_where_one_can_be():
     ):
         hook(plugin)(plain)
         with pytest.raises(
-            ValueError, match=r"two functions for @plugin\.\w+.*, plain and by_name_if_at_all: there can"
+            ValueError, match=r"two functions for @plugin\.\w+.*, plain and by_name_if_at_all: only one"
         ):
             hook(plugin)(by_name_if_at_all)
     several = ainb.Plugin()

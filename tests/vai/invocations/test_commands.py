@@ -95,9 +95,9 @@ def test_events_are_streamed_as_lines_and_the_outcome_is_the_last(place: Path) -
         (("reads", '{"do": "wait"}', "--timeout", "0.1"), 3, "deadline_exceeded"),
         (("reads", "{"), 2, "the input is not JSON"),
         (("other", "{}"), 2, "; known: knows, reacts"),
-        (("reads", '{"do": "echo"}', "--egress", "example.com"), 2, "asks for no network"),
+        (("reads", '{"do": "echo"}', "--egress", "example.com"), 2, "does not ask for network access"),
         (("shortens", "{}"), 2, "lacks 'blocks'"),
-        (("reacts", '{"type": 1}'), 2, "not what a hook is asked"),
+        (("reacts", '{"type": 1}'), 2, "not a valid request for a hook"),
         (("writes", '{"do": "echo"}'), 2, "secret slot key is not mapped"),
     ],
 )
@@ -120,7 +120,7 @@ def test_a_secret_comes_from_its_place_and_is_shown_nowhere(place: Path) -> None
     secret.chmod(0o644)
     refused = here(place, *words)
     assert json.loads(refused.stdout)["reason"] == "invalid_request"
-    assert "may be read by others" in refused.stdout
+    assert "can be read by other users" in refused.stdout
     secret.chmod(0o600)
     ran = here(place, *words)
     assert json.loads(ran.stdout)["result"]["structured_output"]["text"] == "***"

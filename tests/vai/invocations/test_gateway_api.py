@@ -187,7 +187,7 @@ async def test_a_forged_token_is_nobodys(desk: Desk) -> None:
         for method, path in (("GET", "/v1/chains/ch"), ("POST", "/v1/chains/ch/blocks")):
             assert await desk.ask(PREFIX + token, method, path) == (401, "unauthenticated"), attack
     told = [(each.invocation_id, each.event["message"]) for each in desk.kept.of(EventLogged)]
-    assert told == [("inv_0", "the delegation token is not one of ours")] * 2 * 9, (
+    assert told == [("inv_0", "the delegation token was not issued by this host")] * 2 * 9, (
         "the empty one names nobody"
     )
 
@@ -204,7 +204,7 @@ async def test_what_somebody_tries_with_a_token_of_the_past_is_recorded(desk: De
     assert {each.invocation_id for each in said} == {"inv_0"}
     assert said[0].event == {
         "type": "gateway.refused", "method": "GET", "status": 401, "code": "unauthenticated",
-        "message": "the delegation token's invocation is over",
+        "message": "the invocation of this delegation token has ended",
     }  # fmt: skip
     for number in range(refusals.REMEMBERED):
         desk.gateway._refusals.ended(f"inv_x{number}")

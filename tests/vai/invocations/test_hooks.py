@@ -97,7 +97,10 @@ async def test_a_hook_that_is_gone_is_a_dead_letter_that_says_why(runtime_of) ->
     await runtime.deliveries.publish(completed(1), ["bind_gone", "bind_watches"], TENANT)
     await runtime.publish(TENANT, completed(2))
     told = {each.binding_id: each for each in await over(runtime, 3)}
-    assert (told["bind_gone"].status, told["bind_gone"].why) == ("dead", "the binding bind_gone is gone")
+    assert (told["bind_gone"].status, told["bind_gone"].why) == (
+        "dead",
+        "the binding bind_gone no longer exists",
+    )
     assert (told["bind_watches"].status, told["bind_watches"].why) == (
         "dead",
         "acme/lab 9.9.9 is not installed",
@@ -212,7 +215,7 @@ async def test_no_delivery_goes_to_another_tenants_binding_or_to_one_that_wants_
     runtime.deliveries.start()
     told = {each.event.subject.id: each.why for each in await over(runtime, 2)}
     assert told == {
-        "run_1": "the binding bind_reacts is another tenant's",
+        "run_1": "the binding bind_reacts belongs to another tenant",
         "run_2": "the binding bind_watches does not subscribe to run.completed",
     }
     assert await invocations(runtime) == []

@@ -131,5 +131,5 @@ def test_artifacts_of_a_folder_that_is_gone_and_for_one_that_is_none(tmp_path: P
     scratch.mkdir()
     (scratch / "report.txt").write_text("findings")
     full.write_text("a file where a folder should be")
-    with pytest.raises(HostFailed, match="could not be kept"):
+    with pytest.raises(HostFailed, match="could not be stored"):
         collect_artifacts(given, str(scratch), str(full), Redactor())

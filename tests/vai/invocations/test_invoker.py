@@ -114,7 +114,7 @@ async def test_a_missing_output_counts_as_null(bench, ground: Path) -> None:
     """So it fits where the schema takes null, where there is none, and beside a failure."""
     lab = bench()
     missing = await lab.tool(do="no output")
-    assert missing.message == "there is no structured_output, and schemas/output.json wants one"
+    assert missing.message == "there is no structured_output, but schemas/output.json requires one"
     assert (await lab.tool(do="no output", more={"is_error": True})).ok
     assert (await lab.tool("writes", do="no output")).ok, "it promises none"
     (ground / "lab/schemas/output.json").write_text('{"type": ["object", "null"]}')
@@ -402,7 +402,7 @@ async def test_a_secret_that_nobody_could_hide_is_not_given(bench, value: str) -
     (lab.folder / "secrets/org_1/key").write_text(value)
     outcome = await lab.tool("writes", do="echo")
     assert (outcome.status, outcome.reason) == ("failed", "invalid_request")
-    assert outcome.message == "the secret secret://org_1/key is too short to be kept secret"
+    assert outcome.message == "the secret secret://org_1/key is too short to be redacted reliably"
     (lab.folder / "secrets/org_1/key").write_text("7x")
     outcome = await lab.tool("writes", do="say", text="it is KEY")
     assert outcome.result["structured_output"]["text"] == "it is ***"

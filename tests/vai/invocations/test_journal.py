@@ -270,7 +270,7 @@ async def test_what_a_locked_database_did_not_take_it_takes_later(
     journal.append(began(1))
     with pytest.raises(plughost.PluginError, match=r"invocations.db cannot be used: database is locked"):
         await journal.flush()
-    assert told == ["records are behind"]
+    assert told == ["writing records is delayed"]
     journal.append(ended(1))
     locked.execute("ROLLBACK")
     await journal.close()
@@ -287,7 +287,7 @@ async def test_a_host_that_closes_while_the_database_is_locked_leaves_its_lines(
     journal.append(began(1))
     journal.append(ended(1))
     await journal.close()
-    assert told == ["records are behind"]
+    assert told == ["writing records is delayed"]
     locked.execute("ROLLBACK")
     recover(str(tmp_path))
     assert [path.name for path in tmp_path.glob(f"*{SUFFIX}")] == []

@@ -74,7 +74,7 @@ async def test_a_link_that_is_faster_than_its_owner_is_not_followed(
     if os.geteuid() == 0:
         os.chown(root, 4711, 4711)
     monkeypatch.setattr(os, "mkdir", swapped)
-    with pytest.raises(LaunchFailed, match="no scratch folder"):
+    with pytest.raises(LaunchFailed, match="its scratch folder cannot be created"):
         scratch.make(root, "inv_1")
     monkeypatch.undo()
     assert victim.stat().st_uid == os.geteuid()

@@ -88,7 +88,7 @@ def test_what_is_refused_says_why_and_what_to_do(run, trusted, folder):
 def test_what_nobody_trusted_has_signed_is_kept_in_development_and_never_available(run, trusted, folder):
     (folder / "config/plughost/trust.toml").unlink()
     code, out, err = run("install", trusted["file"], "--development")
-    assert (code, out, "but not available" in err) == (0, f"acme/little@0.1.0 {trusted['digest']}\n", True)
+    assert (code, out, "but cannot be used" in err) == (0, f"acme/little@0.1.0 {trusted['digest']}\n", True)
     (row,) = json.loads(run("packages", "ls", "--json")[1])
     assert (row["posture"], row["available"]) == ("unknown_key", False)
 
@@ -186,7 +186,7 @@ def test_a_damaged_package_is_shown_as_such(run, trusted):
     path.chmod(0o755)
     path.write_text("#!/bin/sh\nfalse\n")
     path.chmod(0o555)
-    why = "its files are not those that were installed"
+    why = "its files were changed after the installation"
     code, out, err = run("packages", "show", "acme/little")
     assert (code, "posture    damaged\n" in out, f"why        {why}\n" in out) == (1, True, True)
     assert "plughost install PACKAGE" in err

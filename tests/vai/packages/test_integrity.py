@@ -65,12 +65,12 @@ def bytecode_added(one: InstalledRelease) -> None:
 
 DAMAGES = {
     "content, with size, mode and mtime kept": (
-        lambda one: rewrite(one.package / "bin/plugin", b"#!/bin/sh\nXXX\n"), "not those that were installed"
+        lambda one: rewrite(one.package / "bin/plugin", b"#!/bin/sh\nXXX\n"), "do not match the signed digest"
     ),
     "a file added": (
-        lambda one: (one.package / "sitecustomize.py").touch(0o444), "not those that were installed"
+        lambda one: (one.package / "sitecustomize.py").touch(0o444), "do not match the signed digest"
     ),
-    "bytecode added": (bytecode_added, "not those that were installed"),
+    "bytecode added": (bytecode_added, "do not match the signed digest"),
     "an empty directory added": (
         lambda one: (one.package / "json").mkdir(mode=0o755), "package/json is an empty directory"
     ),
@@ -81,9 +81,9 @@ DAMAGES = {
     ),
     "a file removed": (lambda one: (one.package / "schemas/input.json").unlink(), "package/schemas"),
     "a file renamed": (
-        lambda one: (one.package / "bin/plugin").rename(one.package / "bin/plugim"), "not those that were"
+        lambda one: (one.package / "bin/plugin").rename(one.package / "bin/plugim"), "do not match the signed digest"
     ),
-    "a program that is none": (lambda one: (one.package / "bin/plugin").chmod(0o444), "not those that were"),
+    "a program that is none": (lambda one: (one.package / "bin/plugin").chmod(0o444), "do not match the signed digest"),
     "a file that others may write": (
         lambda one: (one.package / "bin/plugin").chmod(0o577), "package/bin/plugin has mode 0577"
     ),
@@ -97,7 +97,7 @@ DAMAGES = {
     "a directory behind a symlink": (moved_behind_a_symlink, "package/schemas is a symlink"),
     "a release behind a symlink": (release_behind_a_symlink, "a symlink"),
     "the OCI manifest": (
-        lambda one: rewrite(one.folder / "manifest.json", b"["), "manifest.json is not the one"
+        lambda one: rewrite(one.folder / "manifest.json", b"["), "manifest.json was changed"
     ),
     "no OCI manifest": (lambda one: (one.folder / "manifest.json").unlink(), "manifest.json is missing"),
     "a file beside the package": (
@@ -159,7 +159,7 @@ def test_a_manifest_that_was_changed_is_never_parsed(installed):
     manifest = installed.package / "vai-plugin.toml"
     assert installed.manifest.name == "Little"
     rewrite(manifest, b"#")
-    with pytest.raises(Damaged, match=r"vai-plugin.toml is not the one that was installed"):
+    with pytest.raises(Damaged, match=r"vai-plugin.toml was changed after the installation"):
         _ = installed.manifest
     manifest.unlink()
     with pytest.raises(Damaged, match="No such file"):
@@ -181,5 +181,5 @@ def test_no_more_of_a_file_that_grew_is_read_than_was_installed(installed, store
     plugin.chmod(0o644)
     os.truncate(plugin, 1 << 40)
     plugin.chmod(0o555)
-    with pytest.raises(Damaged, match="not those that were installed"):
+    with pytest.raises(Damaged, match="do not match the signed digest"):
         store.check(installed)

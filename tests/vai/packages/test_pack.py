@@ -158,9 +158,9 @@ def test_a_link_inside_is_the_file_and_one_that_leads_out_is_refused(folder):
         ("up", "a link out of the folder; put the file itself here"),
         ("dir", "a link to a folder; put the folder itself here"),
         ("pipe", "neither a file nor a folder"),
-        ("aux.txt", "it is a device on some systems"),
-        ("link", "some systems cannot tell it from Lib"),
-        ("real", "some systems cannot tell it from Lib"),
+        ("aux.txt", "it is a device name on some systems"),
+        ("link", "on some systems it is the same as Lib"),
+        ("real", "on some systems it is the same as Lib"),
     }
 
 
@@ -202,8 +202,8 @@ def test_a_broken_manifest_names_the_file_and_the_field(folder):
         ("{", "not JSON"),
         ("[]", "a schema is an object"),
         ('{"type": "thing"}', "thing"),
-        ('{"$ref": "file:///etc/passwd"}', "refers to itself only"),
-        ('{"$ref": "https://example.com/x"}', "refers to itself only"),
+        ('{"$ref": "file:///etc/passwd"}', "can refer only to itself"),
+        ('{"$ref": "https://example.com/x"}', "can refer only to itself"),
         ('{"$schema": "http://json-schema.org/draft-07/schema#"}', "2020-12"),
         ('{"allOf":[' * 3000 + "{}" + "]}" * 3000, "deep|recursion|parts"),
     ],

@@ -116,25 +116,37 @@ def test_exactly_one_posture(envelope, signer, folder):
     cases = [
         ("trusted", envelope, RELEASE, mine, ""),
         ("trusted", changed(signatures=both), RELEASE, mine, ""),
-        ("unsigned", None, RELEASE, mine, "nobody"),
-        ("unknown_key", envelope, RELEASE, trust.TrustedPublishers(), "is not known"),
-        ("unknown_key", envelope, RELEASE, little.trusting(stranger), "is not known"),
-        ("unknown_key", envelope, RELEASE, elsewhere, "is a key of other, and not trusted for acme"),
-        ("unknown_key", changed(signatures=renamed), RELEASE, mine, "is not known"),
-        ("invalid", changed(signatures=renamed), RELEASE, little.trusting(stranger), "not one of that key"),
-        ("invalid", changed(signatures=forged), RELEASE, mine, "not one of that key"),
+        ("unsigned", None, RELEASE, mine, "not signed"),
+        ("unknown_key", envelope, RELEASE, trust.TrustedPublishers(), "is unknown"),
+        ("unknown_key", envelope, RELEASE, little.trusting(stranger), "is unknown"),
+        ("unknown_key", envelope, RELEASE, elsewhere, "belongs to other, and is not trusted for acme"),
+        ("unknown_key", changed(signatures=renamed), RELEASE, mine, "is unknown"),
+        (
+            "invalid",
+            changed(signatures=renamed),
+            RELEASE,
+            little.trusting(stranger),
+            "not valid for that key",
+        ),
+        ("invalid", changed(signatures=forged), RELEASE, mine, "not valid for that key"),
         ("invalid", changed(signatures=[]), RELEASE, mine, "expected 1 to 16"),
         ("invalid", changed(signatures=both + both), RELEASE, mine, "different keys"),
-        ("invalid", changed(payloadType="text/plain"), RELEASE, mine, "something else"),
+        ("invalid", changed(payloadType="text/plain"), RELEASE, mine, "not a signature of a package"),
         ("invalid", changed(payload="e30="), RELEASE, mine, "cannot be read"),
         ("invalid", changed(payload=document["payload"] + "\n"), RELEASE, mine, "cannot be read"),
         ("invalid", b"", RELEASE, mine, "cannot be read"),
         ("invalid", b"[" * 100_000, RELEASE, mine, "cannot be read"),
         ("invalid", b" " * (2 << 20), RELEASE, mine, "larger than"),
-        ("altered", envelope, other(digest="sha256:" + "c" * 64), mine, "other bytes"),
-        ("altered", envelope, other(manifest_digest="sha256:" + "c" * 64), mine, "other bytes"),
-        ("altered", envelope, other(version="0.1.1"), mine, "other bytes of acme/little@0.1.0"),
-        ("altered", envelope, other(package_id="acme/large"), mine, "other bytes of acme/little@0.1.0"),
+        ("altered", envelope, other(digest="sha256:" + "c" * 64), mine, "different contents"),
+        ("altered", envelope, other(manifest_digest="sha256:" + "c" * 64), mine, "different contents"),
+        ("altered", envelope, other(version="0.1.1"), mine, "different contents of acme/little@0.1.0"),
+        (
+            "altered",
+            envelope,
+            other(package_id="acme/large"),
+            mine,
+            "different contents of acme/little@0.1.0",
+        ),
     ]
     for posture, text, release, who, why in cases:
         verdict = signature.verify(text, release, who, NOW)
@@ -235,16 +247,16 @@ def test_a_key_is_for_its_owner_alone_and_never_overwritten(folder):
     path, public = little.key(folder)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     text = path.read_bytes()
-    with pytest.raises(InvalidSpec, match="there already"):
+    with pytest.raises(InvalidSpec, match="already exists"):
         keys.generate(path)
     (folder / "key.pub").unlink()
-    with pytest.raises(InvalidSpec, match="there already"):
+    with pytest.raises(InvalidSpec, match="already exists"):
         keys.generate(path)
     assert path.read_bytes() == text
     assert not (folder / "key.pub").exists()
     assert keys.public_of(keys.read_private(path)) == public == keys.parse_public(public.text)
     path.chmod(0o640)
-    with pytest.raises(InvalidSpec, match="others may read"):
+    with pytest.raises(InvalidSpec, match="other users can read the key"):
         keys.read_private(path)
 
 
@@ -313,5 +325,5 @@ async def test_a_signature_is_not_written_through_somebody_elses_link(made, sign
     ],
 )
 def test_a_key_for_which_anybody_can_sign_is_none(point):
-    with pytest.raises(ValueError, match="anybody could sign"):
+    with pytest.raises(ValueError, match="anybody can forge"):
         keys.parse_public(keys.PublicKey(bytes.fromhex(point)).text)

@@ -129,7 +129,7 @@ class Plugin(Hooked):
     def host(self) -> Host:
         if self._host is None:
             raise RuntimeError(
-                "the host is there once the plugin runs: call it from a handler, not before run()"
+                "the host is available only while the plugin runs: call it from a handler, not before run()"
             )
         return self._host
 
@@ -167,7 +167,7 @@ class Plugin(Hooked):
         for name in self._names("method"):
             if name in _KNOWN:
                 told = f"@plugin.method({name!r}) would never be called"
-                raise ValueError(f"{told}: the SDK answers that with the other decorators")
+                raise ValueError(f"{told}: the SDK handles that method with the other decorators")
 
     def _handle(self, method: str, params: Any) -> Any:
         known = _KNOWN.get(method)
@@ -242,7 +242,7 @@ class Plugin(Hooked):
         try:
             key = Key(take(params, "key", dict))
         except (KeyError, TypeError, AttributeError) as error:
-            raise WrongParams(f"no key: {error!r}") from None
+            raise WrongParams(f"not a key: {error!r}") from None
         for handler in self._all("on_key"):
             self._attempt(handler, key, params.get("screen_id", ""))
 

@@ -185,19 +185,19 @@ def _decoded(payload: bytes, kind: Any = None) -> Any:
     try:
         return msgpack().decode(payload) if kind is None else msgpack().decode(payload, type=kind)
     except (ValueError, TypeError, RecursionError, OverflowError) as error:
-        raise Unreadable(f"no chunk: {error}") from None
+        raise Unreadable(f"not a chunk: {error}") from None
 
 
 def _data(payload: bytes) -> dict[str, Any]:
     told = _decoded(payload).get("data")
     if not isinstance(told, dict):
-        raise Unreadable(f"no chunk: its `data` is {told!r:.60}")
+        raise Unreadable(f"not a chunk: its `data` is {told!r:.60}")
     data = {**nothing(), **told}
     for name in _LISTS:
         if not isinstance(data[name], list):
-            raise Unreadable(f"no chunk: its `{name}` is no list")
+            raise Unreadable(f"not a chunk: its `{name}` is not a list")
     if not isinstance(data["grand_total"], dict):
-        raise Unreadable("no chunk: its `grand_total` is no map")
+        raise Unreadable("not a chunk: its `grand_total` is not a map")
     return data
 
 
@@ -206,6 +206,6 @@ def msgpack() -> Any:
     try:
         import msgspec.msgpack
     except ImportError:
-        told = "batches are msgpack, which the standard library does not speak"
+        told = "batches are msgpack, which the standard library does not support"
         raise ImportError(f"{told}: pip install 'plughost-sdk[batch]', which brings msgspec") from None
     return msgspec.msgpack

@@ -40,7 +40,7 @@ def _parameters(function: Callable[..., Any]) -> tuple[list[str], int | None]:
     required = [*code.co_varnames[bound : count - len(plain.__defaults__ or ())]]
     for name in code.co_varnames[count : count + named]:
         if name not in (plain.__kwdefaults__ or ()):
-            told = f"{function.__qualname__} needs `{name}` by name"
+            told = f"{function.__qualname__} has the keyword-only parameter `{name}`"
             raise TypeError(f"{told}, but handlers get their arguments by position")
     return required, None if code.co_flags & VARARGS else count - bound
 

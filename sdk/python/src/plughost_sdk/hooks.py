@@ -69,14 +69,14 @@ class Hook:
         handlers = self._plugin._handlers.setdefault(self._name, {}).setdefault(name, [])
         if handlers and not self._many:
             both = f"{handlers[0].name} and {handler.name}"
-            raise ValueError(f"two functions for {self._spelled(name)}, {both}: there can be one")
+            raise ValueError(f"two functions for {self._spelled(name)}, {both}: only one is allowed")
         handlers.append(handler)
         return function
 
     def _mark(self, name: str, function: Any) -> None:
         if "." not in getattr(function, "__qualname__", ".").rpartition("<locals>.")[2]:
-            told = f"@Plugin.{self._name} marks methods in a class of plugins"
-            raise TypeError(f"{told}: outside of one, plugin = Plugin() and @plugin.{self._name}")
+            told = f"@Plugin.{self._name} is for methods of a Plugin subclass"
+            raise TypeError(f"{told}: outside a class, write plugin = Plugin() and @plugin.{self._name}")
         function.__dict__.setdefault(_MARKS, []).append((self, name))
 
     def _spelled(self, name: str) -> str:

@@ -18,7 +18,7 @@ LEVELS = ("trace", "debug", "info", "warn", "error")
 
 def to_text(data: bytes) -> str:
     if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise TypeError(f"a payload is bytes, not {type(data).__name__}: of text make them with .encode()")
+        raise TypeError(f"a payload is bytes, not {type(data).__name__}: encode text with .encode()")
     return b2a_base64(data, newline=False).decode()
 
 

@@ -62,7 +62,7 @@ class ShortLines(Lines):
         for frame in frames:
             if len(frame) > MAX_MESSAGE:
                 told = f"a message of {len(frame)} bytes is over the limit of {MAX_MESSAGE}"
-                raise TooLarge(f"{told}: send less at once, such as a page of the results")
+                raise TooLarge(f"{told}: send less at once, such as one page of results")
         super().write(*frames)
 
 
@@ -116,13 +116,13 @@ class Plugin(Hooked):
     def notify(self, name: str, params: Any = None) -> None:
         """Tell the host; nothing comes back. More than 100 a second are dropped."""
         if name not in self._notifications:
-            told = f"{name!r} is not declared, and the host would drop it"
+            told = f"{name!r} is not declared, so the host would drop it"
             raise ValueError(f"{told}: Plugin(…, notifications=[{name!r}]), and the same in manifest.yaml")
         self._running("notify").tell(name, {} if params is None else params)
 
     def _running(self, what: str) -> Peer:
         if self._peer is None:
-            told = f"plugin.{what} is there once the plugin runs"
+            told = f"plugin.{what} is available only while the plugin runs"
             raise RuntimeError(f"{told}: use it in a handler, not before run()")
         return self._peer
 
@@ -157,12 +157,14 @@ class Plugin(Hooked):
             name = told if "." in told else f"{self.name}.{told}"
             if not re.fullmatch(r"[a-z0-9_-]+(\.[a-z0-9_-]+){1,3}", name):
                 expected = "2 to 4 segments of a-z, 0-9, - and _, with dots between"
-                raise ValueError(f"@plugin.method({name!r}) is no name of a method: that is {expected}")
+                raise ValueError(f"@plugin.method({name!r}) is not a valid method name: expected {expected}")
             if name == HEALTH or name.startswith(RESERVED):
-                raise ValueError(f"@plugin.method({name!r}) would never be called: that name is the host's")
+                raise ValueError(
+                    f"@plugin.method({name!r}) would never be called: the host reserves that name"
+                )
             if name in methods:
                 both = f"{methods[name].name} and {handler.name}"
-                raise ValueError(f"two functions for @plugin.method({name!r}), {both}: there can be one")
+                raise ValueError(f"two functions for @plugin.method({name!r}), {both}: only one is allowed")
             methods[name] = handler
         if not methods and not self._names("hook"):
             raise RuntimeError("a plugin has at least one method: write @plugin.method above a function")

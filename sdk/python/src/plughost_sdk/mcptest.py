@@ -75,7 +75,7 @@ class Plugin(Hooked):
         except Error as error:
             refusal = error
         except NotJson as error:
-            refusal = Error(INTERNAL_ERROR, f"{name} returned what JSON cannot say: {error}")
+            refusal = Error(INTERNAL_ERROR, f"{name} returned something that JSON cannot represent: {error}")
             log(refusal.message)
         except Exception as error:
             log_failure()

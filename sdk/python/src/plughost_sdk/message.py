@@ -37,7 +37,7 @@ def encode(message: Any) -> bytes:
     try:
         return json.dumps(message, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        said = "over the wire go dicts with text keys, lists, text, finite numbers, True, False and None"
+        said = "messages can hold dicts with text keys, lists, text, finite numbers, True, False and None"
         raise NotJson(f"{printable(str(error))}; {said}") from None
 
 

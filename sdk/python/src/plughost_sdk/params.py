@@ -24,4 +24,4 @@ def take_bytes(params: dict[str, Any], name: str) -> bytes:
     try:
         return to_bytes(params[name])
     except (KeyError, TypeError, ValueError) as error:
-        raise WrongParams(f"`{name}` holds no bytes: {error}") from None
+        raise WrongParams(f"`{name}` is missing or is not bytes: {error}") from None

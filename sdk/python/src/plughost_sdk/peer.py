@@ -96,7 +96,7 @@ class Peer:
             try:
                 self._wire.write(frame)
             except BrokenPipeError:
-                raise Ended("the host has gone") from None
+                raise Ended("the host has closed the connection") from None
 
     def _read_until(self, there: Callable[[], bool]) -> None:
         """Read, or sleep while another thread reads, until something is there. At the end: the reason."""
@@ -131,7 +131,7 @@ class Peer:
             self._end = error
             return
         if frame is None:
-            self._end = Ended("the host has gone")
+            self._end = Ended("the host has closed the connection")
             return
         try:
             message = decode(frame)
@@ -150,7 +150,7 @@ def _result(answer: dict[str, Any]) -> Any:
     if error is None:
         return answer.get("result")
     if not isinstance(error, dict) or type(error.get("code")) is not int:
-        raise Error(INTERNAL_ERROR, f"the host's error is none: {error!r:.200}")
+        raise Error(INTERNAL_ERROR, f"the host's answer has an invalid error: {error!r:.200}")
     raise Error(error["code"], error.get("message", ""), error.get("data"))
 
 
@@ -170,7 +170,7 @@ def serve(peer: Peer, message: dict[str, Any], handle: Callable[[str, Any], Any]
         raise
     except NotJson as error:
         log_failure()
-        refusal = Error(INTERNAL_ERROR, f"{method} has to say what JSON cannot: {error}")
+        refusal = Error(INTERNAL_ERROR, f"{method} sent something that JSON cannot represent: {error}")
     except Exception as error:
         log_failure()
         refusal = Error(INTERNAL_ERROR, f"{type(error).__name__}: {error}")

@@ -93,7 +93,7 @@ class Plugin(Hooked):
         except BrokenPipeError:
             pass  # the host has gone
         except ValueError as error:
-            log(f"the host said something that is no request of this protocol: {error}")
+            log(f"the host sent something that is not a request of this protocol: {error}")
             sys.exit(1)
         finally:
             self._runner.close()
@@ -111,11 +111,15 @@ class Plugin(Hooked):
             line = encode({**said, "status": "ok", **self._call(request)})
             if len(line) <= MAX_LINE:
                 return line
-            refusal = Error(f"the output is too large: {len(line)} bytes of {MAX_LINE}", "output_too_large")
+            refusal = Error(
+                f"the output is too large: {len(line)} bytes; the maximum is {MAX_LINE}", "output_too_large"
+            )
         except Error as error:
             refusal = error
         except NotJson as error:
-            refusal = Error(f"{request['tool_name']} returned what JSON cannot say: {error}", "not_json")
+            refusal = Error(
+                f"{request['tool_name']} returned something that JSON cannot represent: {error}", "not_json"
+            )
             log(refusal.message)
         except Exception as error:
             log_failure()

@@ -136,14 +136,19 @@ def too_costly(schema: Any) -> str | None:
         return f"it has {size} bytes; at most {LARGEST_AT_ONCE} are compiled at once"
     for factor in _factors(schema):
         if _factor_units(factor) == HEAVIEST:
-            return f"what multipleOf {factor!r:.40} costs is not known; use one of at least {_FRACTIONS[0]:g}"
+            return (
+                f"the cost of multipleOf {factor!r:.40} is unknown; use a factor of at least "
+                f"{_FRACTIONS[0]:g}"
+            )
     if (size := sum(map(len, _patterns(schema)))) > LONGEST_PATTERNS:
         return f"its patterns have {size} characters; at most {LONGEST_PATTERNS} are compiled at once"
     for pattern in _patterns(schema):
         if pattern_states(pattern) == UNKNOWN:
-            return f"what the pattern {pattern[:80]!r} costs is not known; write it with common syntax"
+            return (
+                f"the cost of the pattern {pattern[:80]!r} is unknown; use common regular-expression syntax"
+            )
     if (states := compile_states(schema)) > MOST_STATES:
-        return f"its patterns have some {states} states; at most {MOST_STATES} are compiled at once"
+        return f"its patterns have about {states} states; at most {MOST_STATES} are compiled at once"
     return None
 
 

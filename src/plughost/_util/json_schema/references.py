@@ -29,7 +29,7 @@ def standalone(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     if (dialect := schema.get("$schema", DIALECT)) != DIALECT:
-        raise ValueError(f"$schema: expected {DIALECT}, or none; got {str(dialect)[:100]!r}")
+        raise ValueError(f"$schema: expected {DIALECT} or no $schema; got {str(dialect)[:100]!r}")
     if not isinstance(schema.get("$id", ""), str):
         raise ValueError("$id: expected a string")
     bare = {keyword: value for keyword, value in schema.items() if keyword not in _AT_ROOT}
@@ -56,14 +56,14 @@ def _refuse(node: Any, *, data: bool, names: bool) -> None:
 def resolve(root: Any, reference: str) -> Any:
     """What a reference leads to; ValueError when it leads nowhere or elsewhere than into the schema."""
     if not reference.startswith("#/"):
-        raise ValueError("a schema refers to itself only, as in #/$defs/name")
+        raise ValueError("a schema can refer only to itself, as in #/$defs/name")
     if not _REFERENCE.fullmatch(reference):  # a checker may decode it, and find something else
-        why = "it has characters other than ASCII letters, digits and a few signs"
-        raise ValueError(f"the reference {reference[:100]!r} is not accepted: {why}, such as % or a blank")
+        why = "it has characters, such as % or a space, that are not allowed in a reference"
+        raise ValueError(f"the reference {reference[:100]!r} is not accepted: {why}")
     node = root
     for part in reference.removeprefix("#/").split("/"):
         name = part.replace("~1", "/").replace("~0", "~")
         if not isinstance(node, dict) or name not in node:
-            raise ValueError(f"the reference {reference[:100]!r} leads nowhere")
+            raise ValueError(f"the reference {reference[:100]!r} does not exist in the schema")
         node = node[name]
     return node

@@ -86,7 +86,7 @@ def quick_problems(schema: Any, value: Any) -> list[str]:
     if checker.fits(value):
         return []
     if size * checker.told_weight > cost.BUDGET:
-        return ["it does not fit, and is too large to say where"]
+        return ["it does not match the schema; it is too large to report where"]
     return [problem.unhidden for problem in checker.problems(value)]
 
 
@@ -128,7 +128,7 @@ class Checker:
     def problems(self, value: Any) -> list[TruncatedText]:
         """The problems of a value: where it does not match the schema."""
         found: list[TruncatedText] = []
-        deep = TruncatedText("it does not fit, and is too many levels deep to say where")
+        deep = TruncatedText("it does not match the schema; it is nested too deeply to report where")
         too_deep = [] if self.fits(value) else [deep]
         if self._holds_itself and _is_deeper(value, MOST_LEVELS):
             return too_deep  # what does not fit is reported again at each level: quadratic work
@@ -150,7 +150,7 @@ def _is_deeper(value: Any, levels: int) -> bool:
 
 
 def _retrieve_nothing(uri: str) -> NoReturn:
-    raise ValueError("a schema refers to itself only, as in #/$defs/name")
+    raise ValueError("a schema can refer only to itself, as in #/$defs/name")
 
 
 def _measure(
@@ -180,7 +180,7 @@ def _measure(
         found.append(_referred(reference, root, known, open_, here))
     size = _sum(found)
     if size.again > 1 or (size.again and not _TWICE.isdisjoint(node)):
-        raise ValueError("it leads back to itself in more than one way")
+        raise ValueError("it refers back to itself in more than one way")
     return size
 
 
@@ -192,7 +192,7 @@ def _referred(
     here: tuple[str, ...],
 ) -> Measure:
     if reference in here:
-        raise ValueError(f"the reference {reference!r} leads back to itself")
+        raise ValueError(f"the reference {reference!r} refers back to itself")
     if reference in open_:
         return Measure(1, 1)
     if len(open_) == LONGEST_CHAIN:
@@ -207,7 +207,7 @@ def _sum(found: Iterable[Measure], again: int | None = None) -> Measure:
     each = list(found)
     parts = 1 + sum(measure.parts for measure in each)
     if parts > MOST_PARTS:
-        raise ValueError(f"with its references written out it has more than {MOST_PARTS} parts")
+        raise ValueError(f"with its references expanded it has more than {MOST_PARTS} parts")
     return Measure(parts, sum(measure.again for measure in each) if again is None else again)
 
 

@@ -23,7 +23,7 @@ def compiled(schema: bytes, mask: str | None = "the value") -> Checker:
     try:
         return _checker(schema, mask)
     except RecursionError:
-        raise ValueError("too many levels deep") from None
+        raise ValueError("nested too deeply") from None
 
 
 def handle(head: dict[str, Any], body: bytes) -> Reply:

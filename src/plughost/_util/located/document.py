@@ -119,7 +119,7 @@ class Document:
             if name in known and (value is not None or known[name].required):
                 yield from self._needless(known[name].type, value, place)
             else:
-                yield place, "without a value" if name in known else "unknown key"
+                yield place, "has no value" if name in known else "unknown key"
                 del data[name]
 
     def check(self) -> None:

@@ -42,7 +42,7 @@ def load_authors_toml(path: Path, name: str | None = None) -> Document:
 def parse_authors_toml(text: str, name: str) -> Document:
     """Parse TOML of a plugin author's file called `name`."""
     if sum(map(text.count, ",.[{=\n")) > MOST_MARKS:
-        message = f"more than {MOST_MARKS} commas, dots, brackets, equals signs and lines; make it shorter"
+        message = f"more than {MOST_MARKS} commas, dots, brackets, equals signs and lines; shorten the file"
         raise InvalidConfig([LocatedProblem(name, 0, "", message)])
     return _parse(text, name)
 

@@ -80,7 +80,7 @@ class _Reader:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    raise _TooMuch(event.start_mark.line + 1, "a second document; expected one")
+                    raise _TooMuch(event.start_mark.line + 1, "a second YAML document; expected only one")
             elif isinstance(event, yaml.NodeEvent):
                 data = self._value(event, events, ())
         return data
@@ -94,7 +94,7 @@ class _Reader:
         if isinstance(event, yaml.SequenceStartEvent):
             return self._sequence(events, field)
         if isinstance(event, yaml.AliasEvent):
-            self._blame(field, event, "an alias; write it out")
+            self._blame(field, event, "YAML aliases are not accepted; write the value out")
             return None
         return self._scalar(event, field)
 
@@ -109,7 +109,7 @@ class _Reader:
             raise _TooMuch(line, f"nested more than {DEEPEST} levels deep")
         if not isinstance(event, yaml.AliasEvent):
             if event.anchor is not None:
-                self._blame(field, event, f"an anchor, &{event.anchor}; nothing can refer to it here")
+                self._blame(field, event, f"YAML anchors are not accepted: &{event.anchor}")
             if event.tag not in (None, "!"):
                 self._blame(field, event, f"a tag, {event.tag}; write plain values")
 
@@ -125,7 +125,7 @@ class _Reader:
                 self._blame(place, event, f"the key {_shown(key)} is not text; put it in quotes")
                 key = _shown(key)
             if key in found:
-                self._blame(place, event, f"the key comes twice; first in line {self.lines[place]}")
+                self._blame(place, event, f"duplicate key; first used in line {self.lines[place]}")
             else:
                 self.lines[place] = event.start_mark.line + 1
             value = self._value(value_event, events, place)

@@ -58,8 +58,9 @@ def call(
 
     PARAMS is JSON, or - to read it from stdin.
 
-    A plugin that `plughost run` keeps running is called there, by its name. Otherwise a process is started
-    for the call, and always for a folder, a bare command, -c, --record or options that adjust the plugin.
+    If `plughost run` is running a plugin of that name, the call goes to its process. Otherwise a process is
+    started for the call. A folder, a bare command, -c, --record and options that adjust the plugin always
+    start a new process.
 
     \b
     Examples:
@@ -73,7 +74,7 @@ def call(
     else:
         rest = words[1:]
     if not 1 <= len(rest) <= 2:
-        raise click.UsageError("expected METHOD and at most one word of JSON as PARAMS: quote it")
+        raise click.UsageError("expected METHOD and at most one argument PARAMS: put the JSON in quotes")
     params = _params(rest[1]) if len(rest) == 2 else ABSENT
     origin = dict(targets.pair("--context", "NAME=VALUE", word) for word in context)
     on_event = _print_event if progress else None

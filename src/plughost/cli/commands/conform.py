@@ -24,14 +24,16 @@ MARKS = {"passed": "ok  ", "warned": "warn", "failed": "FAIL", "skipped": "skip"
 
 @click.command()
 @targets.options
-@click.option("--axis", "only", multiple=True, metavar="NAME", help="Run only this axis; can be repeated.")
 @click.option(
-    "--list", "listing", is_flag=True, help="List the axes of the plugin's contract and what they check."
+    "--axis", "only", multiple=True, metavar="NAME", help="Run only this group of checks; can be repeated."
+)
+@click.option(
+    "--list", "listing", is_flag=True, help="List the groups of checks (axes) for the plugin's contract."
 )
 @click.option(
     "--sample",
     metavar="'METHOD [JSON]'",
-    help="A call that the plugin answers with a result, for axes that need one.",
+    help="A call that the plugin answers with a result, for checks that need one.",
 )
 @click.option(
     "--timeout",
@@ -45,7 +47,7 @@ MARKS = {"passed": "ok  ", "warned": "warn", "failed": "FAIL", "skipped": "skip"
 @click.option(
     "--lenient",
     is_flag=True,
-    help="Warn instead of failing where no existing plugin follows the contract's text.",
+    help="Only warn about rules of the contract that no existing plugin follows.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--out", "json_file", metavar="FILE", help="Write the report as JSON to this file.")
@@ -64,13 +66,14 @@ MARKS = {"passed": "ok  ", "warned": "warn", "failed": "FAIL", "skipped": "skip"
 @click.option(
     "--cli",
     metavar="COMMAND",
-    help="With --host: how it runs a plugin's command line, with {root}, {namespace} and {args}.",
+    help="With --host: the command by which that host runs a plugin's command line, with {root}, "
+    "{namespace} and {args}.",
 )
 @click.option(
     "--wait",
     type=SECONDS,
     metavar="SECONDS",
-    help="With --host: time for all of its test plugins. Default: 60.",
+    help="With --host: time limit for all test plugins together. Default: 60.",
 )
 @click.argument("words", nargs=-1, metavar="[TARGET]")
 def conform(
@@ -88,7 +91,7 @@ def conform(
     junit_file: Path | None,
     words: tuple[str, ...],
 ) -> None:
-    """Check whether a plugin keeps its contract.
+    """Check whether a plugin follows its contract.
 
     Exits with 1 if it does not. With --host, another ainb host is checked instead.
 
@@ -101,7 +104,7 @@ def conform(
     on_verdict = (lambda _: None) if as_json else _print_verdict
     if host is not None:
         if words or target.bare:
-            raise click.UsageError("--host checks a host with test plugins: give no TARGET")
+            raise click.UsageError("--host checks a host with plughost's own test plugins: omit TARGET")
         from plughost.conformance.ainb.host_under_test import HostTrial
 
         report = interrupt.run(HostTrial(host, cli, wait).run(only, on_verdict))

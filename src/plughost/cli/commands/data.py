@@ -18,7 +18,7 @@ from plughost.spec import PluginSpec
 
 @click.group(cls=Group)
 def data() -> None:
-    """Show or hand over the data that plugins keep."""
+    """Show the data that plugins store, or change its owner."""
 
 
 @data.command()
@@ -41,9 +41,9 @@ def show(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("words", nargs=-1, metavar="TARGET")
 def adopt(target: targets.Target, as_json: bool, words: tuple[str, ...]) -> None:
-    """Give the data kept under a plugin's name to its present folder.
+    """Make a plugin's current folder the owner of its stored data.
 
-    Use it when you have moved a plugin's folder. The plugin that had the data before loses it.
+    Use it when you have moved a plugin's folder. The previous owner loses access to the data.
 
     \b
     Example:

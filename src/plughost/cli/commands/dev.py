@@ -264,5 +264,5 @@ class DevSession:
             answer: msgspec.Raw = await plugin.call(method, params, type=msgspec.Raw)
             return answer
         raise InvalidSpec(
-            "there is no plugin to call", hint="fix the plugin: it is started at the next change of a file"
+            "there is no plugin to call", hint="fix the plugin: it is started again when a file changes"
         )

@@ -34,8 +34,9 @@ class DoctorFinding(msgspec.Struct):
 def doctor(as_json: bool) -> None:
     """Check what works on this machine.
 
-    Each sandbox class is tried with escapes that must fail. Exits with 3 if plugins cannot be run safely or
-    an escape succeeds. A class that is unavailable is listed with the reason, and refused when requested.
+    Each sandbox class is tested with escape attempts that must fail. Exits with 3 if plugins cannot be run
+    safely or an escape succeeds. A class that is unavailable is listed with the reason, and refused when
+    requested.
     """
     here = features.kernel_features()
     findings = interrupt.run(_examine())
@@ -95,10 +96,10 @@ async def _launcher() -> DoctorFinding:
     ok, detail = await selftest.run_selftest(launch.default_launcher(), "auto")
     if not ok:
         return DoctorFinding(
-            "no orphans", False, f"{which} launcher: {detail}", "nothing holds a plugin's descendants"
+            "no orphans", False, f"{which} launcher: {detail}", "child processes of a plugin may outlive it"
         )
     if detail == "pidns":
-        return DoctorFinding("no orphans", True, f"{which} launcher, PID namespace: held by the kernel")
+        return DoctorFinding("no orphans", True, f"{which} launcher, PID namespace: guaranteed by the kernel")
     hint = "allow user namespaces (sysctl kernel.unprivileged_userns_clone / user.max_user_namespaces)"
     return DoctorFinding("no orphans", True, f"{which} launcher, subreaper: best effort", hint)
 
@@ -108,7 +109,7 @@ def _files() -> DoctorFinding:
     room = hard // 5
     hint = "" if room >= 500 else "raise the hard limit of open files (ulimit -Hn) to run more"
     return DoctorFinding(
-        "open files", True, f"limit {soft}, raised to {hard} by a host: about {room} plugins", hint
+        "open files", True, f"limit {soft}; a host raises it to {hard}, enough for about {room} plugins", hint
     )
 
 
@@ -132,7 +133,7 @@ def _show(
             (mark, each.sandbox, _detail_lines(_outcome(each), each.remedy))
             for mark, each in zip(marks, trials, strict=True)
         ],
-        title="sandbox classes, tried with escapes that must fail",
+        title="sandbox classes, tested with escape attempts that must fail",
     )
 
 
@@ -146,4 +147,4 @@ def _outcome(tried: SandboxTrial) -> str:
         held = ", ".join(name for name, came in tried.attempts.items() if came.startswith("refused"))
         by = ", ".join(tried.confined_by)
         return f"works: {held} refused; {by}" + (f"; {tried.detail}" if tried.detail else "")
-    return f"does not hold: {tried.detail}" if tried.escaped else f"unavailable: {tried.detail}"
+    return f"not safe: {tried.detail}" if tried.escaped else f"unavailable: {tried.detail}"

@@ -26,7 +26,7 @@ def inspect(
 ) -> None:
     """Check and show how a plugin is configured, without starting it.
 
-    A plugin that `plughost run` keeps running is shown as it runs, with what is measured of it. Values of
+    A plugin of a running host is shown as it runs, with its measurements. Values of
     environment variables are not shown.
     """
     name = target.running_name(words)

@@ -21,7 +21,7 @@ from plughost.spec import PluginSpec
 @targets.options
 @running.hosts_or_new
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with descriptions and schemas.")
-@click.option("--start", is_flag=True, help="Start the plugin first, to learn what its handshake says.")
+@click.option("--start", is_flag=True, help="Start the plugin first and include what its handshake reports.")
 @click.argument("words", nargs=-1, metavar="[TARGET]")
 def methods(
     target: targets.Target,
@@ -30,15 +30,16 @@ def methods(
     start: bool,
     words: tuple[str, ...],
 ) -> None:
-    """List what can be called of a plugin.
+    """List the methods of a plugin.
 
     The list comes from its manifest, from its last handshake, and from the tables
-    [plugins.NAME.methods.METHOD] of plughost.toml. The plugin is not started, unless you say --start.
-    A plugin that `plughost run` keeps running is asked for there.
+    [plugins.NAME.methods.METHOD] of plughost.toml. The plugin is not started, unless you pass --start.
+    If `plughost run` keeps the plugin running, that host is asked.
 
     \b
-    plughost methods ./notes
-    plughost methods ./notes --json
+    Examples:
+      plughost methods ./notes
+      plughost methods ./notes --json
     """
     name = target.running_name(words)
     host = running.find_named(choice, name)
@@ -56,8 +57,8 @@ def methods(
         output.table([_row(entry) for entry in entries])
     else:
         output.say(
-            f"nothing is known about what can be called of {name}: "
-            "it has no manifest that says so, or it has not run yet (try --start)"
+            f"the methods of {name} are unknown: no manifest lists them, or the plugin has not run yet "
+            "(try --start)"
         )
 
 

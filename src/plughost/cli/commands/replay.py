@@ -39,7 +39,7 @@ def replay(
     """Play recorded traffic, as the plugin or as its host.
 
     By default this command is the plugin, on stdin and stdout. With --as-host it is the host of the TARGET.
-    Exits with 1 if the other side sends something else than was recorded, and shows the difference.
+    Exits with 1 if the other side sends something other than what was recorded, and shows the difference.
 
     \b
     Examples:

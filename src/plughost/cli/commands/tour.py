@@ -124,7 +124,7 @@ async def _first(events: Subscription, wanted: Callable[[Event], bool]) -> Event
     async for event in events:
         if wanted(event):
             return event
-    raise SystemExit("the tour's host has ended before its end")
+    raise SystemExit("the tour's host ended too early")
 
 
 async def _usage(host: Host) -> None:

@@ -34,8 +34,8 @@ def x(root: Path | None, words: tuple[str, ...], target: targets.Target, choice:
 
     NAMESPACE selects the plugin and ARGS go to it unchanged. Its output and its exit code are passed on.
 
-    Without --root, FOLDER or -c, a plugin that `plughost run` keeps running is used before another
-    is started.
+    Without --root, FOLDER or -c, a plugin that `plughost run` is running is used if there is one.
+    Otherwise a process is started.
 
     \b
     Examples:
@@ -116,4 +116,4 @@ async def _add(host: Host, spec: PluginSpec, notes: list[str]) -> None:
     try:
         await host.add(spec)
     except PluginError as error:
-        notes.append(f"left out: {error}")
+        notes.append(f"skipped: {error}")

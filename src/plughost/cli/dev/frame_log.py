@@ -43,7 +43,7 @@ class FrameLog:
 
     def _broken(self, origin: Origin, way: Direction, error: FrameError) -> None:
         head = head_of_bytes(error.head, HEAD - 1)  # it has been cut there, if it is as long as that
-        words = f"{origin.plugin} {ARROWS[way]} no frame: {error.message}:"
+        words = f"{origin.plugin} {ARROWS[way]} not a frame: {error.message}:"
         about = {"plugin": origin.plugin, "way": way, "why": error.message, "head": head}
         self._screen.show("no_frame", words, shorten(error.head), **about)
 

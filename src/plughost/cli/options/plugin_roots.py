@@ -39,9 +39,11 @@ def take(
         raise click.UsageError(f"there is no folder {root}")
     found = config.load_root(root or config.DEFAULT_ROOT)
     if (target.env or target.grants) and len(found.specs) > 1:
-        raise click.UsageError("--env and --grant are for one plugin, not for all of a root: name its folder")
+        raise click.UsageError(
+            "--env and --grant apply to one plugin, not to a whole root: name the plugin's folder"
+        )
     for problem in found.problems:
-        warn(f"left out: {problem}")
+        warn(f"skipped: {problem}")
     return [target.adjusted(spec) for spec in found.specs], words
 
 

@@ -34,7 +34,7 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
         "--redact",
         multiple=True,
         metavar="NAME",
-        help="Leave values of JSON members of this name out of the recording.",
+        help="Leave the values of JSON members with this name out of the recording.",
     )
     return record(redact(command))
 

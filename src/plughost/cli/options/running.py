@@ -28,9 +28,7 @@ _FOLDER = click.option(
 _HOST = click.option(
     "--host", "host", metavar="PATH|PID", help="The running host to use: its process id, or its socket."
 )
-_NEW = click.option(
-    "--new", "new", is_flag=True, help="Start another process, even if a host runs the plugin."
-)
+_NEW = click.option("--new", "new", is_flag=True, help="Ignore running hosts, even if one runs the plugin.")
 
 
 class FoundHost(NamedTuple):
@@ -75,7 +73,7 @@ class HostChoice:
         found = []
         for path, answer in zip(sockets, answers, strict=True):
             if isinstance(answer, PluginError) and self.host is None:
-                output.say(f"left out: {answer}")
+                output.say(f"skipped: {answer}")
             elif isinstance(answer, BaseException):
                 raise answer
             else:
@@ -146,7 +144,7 @@ def find_named(choice: HostChoice, name: str | None) -> FoundHost | None:
         return choice.find(name)
     if choice.host is not None:
         raise click.UsageError(
-            "--host goes with the name of a plugin: a folder, a bare command, -c, --root, --record and "
+            "--host needs the name of a plugin: a folder, a bare command, -c, --root, --record and "
             "options that adjust a plugin start a new process"
         )
     return None

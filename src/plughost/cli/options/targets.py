@@ -139,7 +139,7 @@ class Target(msgspec.Struct):
         if self.bare:
             return self.adjusted(self._bare_spec()), words
         if self.contract is not None:
-            raise click.UsageError("--contract goes with a bare command after `--`")
+            raise click.UsageError("--contract is only for a bare command after `--`")
         if not words:
             raise click.UsageError("which plugin? Give a folder, a name from plughost.toml, or -- COMMAND")
         return self.adjusted(self._named(words[0])), words[1:]
@@ -149,7 +149,7 @@ class Target(msgspec.Struct):
         if self.bare:
             spec, rest = self.take(words)
             if rest:
-                raise click.UsageError(f"unexpected beside a bare command: {' '.join(rest)}")
+                raise click.UsageError(f"unexpected arguments with a bare command: {' '.join(rest)}")
             return [spec]
         if words:
             return [self.take([word])[0] for word in words]

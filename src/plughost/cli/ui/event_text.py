@@ -21,7 +21,7 @@ def is_repetition(event: Event) -> bool:
 
 def _on_one_line(event: Event) -> str:
     if isinstance(event, Spawned):
-        return f"started below process {event.pid}"
+        return f"started under launcher process {event.pid}"
     if isinstance(event, StateChanged):
         return f"{event.old} → {event.new} ({event.why})"
     if isinstance(event, Dropped):

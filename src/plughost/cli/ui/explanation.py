@@ -8,9 +8,9 @@ from plughost.cli.ui import output
 from plughost.sandbox.explain.report import EnforcedLimit, Explanation
 
 CLASSES = {
-    "strict": "namespaces, Landlock, seccomp and limits hold it",
-    "landlock": "Landlock, seccomp and limits hold it; it has no namespaces of its own",
-    "none": "nothing is enforced by the kernel; what the host checks over the wire is below",
+    "strict": "confined by namespaces, Landlock, seccomp and resource limits",
+    "landlock": "confined by Landlock, seccomp and resource limits, without namespaces of its own",
+    "none": "the kernel enforces nothing; what the host checks is listed below",
 }
 SIZES = ("memory", "file_size", "scratch")
 
@@ -26,7 +26,12 @@ def show(found: Explanation) -> None:
             ("chosen by", found.chosen_by),
             *(_problem(found.problem) if found.problem is not None else []),
             ("asks for", _asked(found.asked.capabilities, "known once it runs")),
-            ("powers", _asked(found.asked.powers, "no words for them: the operator alone decides")),
+            (
+                "powers",
+                _asked(
+                    found.asked.powers, "not declared by plugins of this contract: the operator alone decides"
+                ),
+            ),
             *([("for each call", ", ".join(found.asked.by_call))] if found.asked.by_call else []),
         ],
     )
@@ -36,7 +41,7 @@ def show(found: Explanation) -> None:
             (grant.what if grant.kind == "capability" else f"{grant.kind} {grant.what}", grant.rule, grant.by)
             for grant in found.granted
         ],
-        ("what", "rule", f"{would}held by"),
+        ("what", "rule", f"{would}enforced by"),
     )
     _table(
         "asked for and not granted",
@@ -44,10 +49,10 @@ def show(found: Explanation) -> None:
             (f"{each.kind} {each.what}", each.why, (*each.toml.split("\n"), each.option))
             for each in found.missing
         ],
-        ("what", "why", "words that grant it"),
+        ("what", "why", "how to grant it"),
     )
     _table(
-        "granted without effect: not asked for",
+        "granted, but not asked for (no effect)",
         [(each,) for each in found.unused],
     )
     if found.bound is not None:
@@ -66,9 +71,9 @@ def show(found: Explanation) -> None:
         _table(
             f"{would}limited",
             [(each.name, _amount(each.name, each.value), each.rule, each.by) for each in found.limits],
-            ("limit", "", "rule", f"{would}held by"),
+            ("limit", "", "rule", f"{would}enforced by"),
         )
-        _table(f"{would}held", [(each.what, each.by) for each in found.held], ("what", "by"))
+        _table(f"{would}enforced", [(each.what, each.by) for each in found.held], ("what", "by"))
     _table(
         "checked by the host over the wire",
         [

@@ -45,7 +45,8 @@ async def pubsub(subject: PluginUnderTest) -> None:
         snapshots = scene.host.service("snapshots")
         for topic in topics:
             require(
-                scene.plugin.name in snapshots.subscribers(topic), f"under a host it does not hear {topic!r}"
+                scene.plugin.name in snapshots.subscribers(topic),
+                f"under a host it does not receive events of {topic!r}",
             )
             for _ in range(MANY):
                 snapshots.put(topic, b"")
@@ -84,7 +85,7 @@ async def chunks(subject: PluginUnderTest) -> None:
         published = [params for message in host.received(PUBLISH) if (params := params_of(message))]
     mine = [(params["topic"], _payload(params)) for params in published if params.get("topic") in topics]
     if not mine:
-        raise Skipped("it published nothing on the topics it provides; --sample may make it")
+        raise Skipped("it published nothing on the topics it provides; pass a --sample that makes it publish")
     for topic in topics:
         check_batches(topic, [payload for where, payload in mine if where == topic])
     heard: dict[str, list[bytes]] = {topic: [] for topic in topics}
@@ -107,7 +108,7 @@ def check_batches(topic: str, payloads: list[bytes]) -> None:
         if chunk is None:
             require(
                 len(payload) <= TARGET * 1.05,
-                f"it published {len(payload)} bytes on {topic!r} at once: past 2 MiB it must publish chunks",
+                f"it published {len(payload)} bytes on {topic!r} at once: above 2 MiB it must publish chunks",
             )
             continue
         _follows(topic, before, chunk)
@@ -172,15 +173,15 @@ def _no_snapshots(subject: PluginUnderTest) -> str | None:
 AXES = (
     Axis(
         name="pubsub",
-        promise="takes any event, also bytes in the older form and what it cannot read, answers none, and "
-        "publishes base64 by notification",
+        promise="accepts any event, including the older byte form and events it cannot read; answers none of "
+        "them; publishes base64 in notifications",
         test=pubsub,
         skip_reason=_no_bus,
     ),
     Axis(
         name="chunks",
-        promise="publishes large data in chunks: numbered from 0, of one published_ns, aggregates only in "
-        "the first, the last and only the last final",
+        promise="publishes large data in chunks: numbered from 0, all with the same published_ns, "
+        "aggregates only in the first chunk, and `final` only in the last",
         test=chunks,
         skip_reason=_no_snapshots,
     ),

@@ -54,14 +54,14 @@ async def capabilities(subject: PluginUnderTest) -> None:
     async with open_stub(subject, _refusing) as host:
         if await _refuses_init(host):
             require(
-                declared, "it refuses plugin/init, although its manifest declares nothing that was withheld"
+                declared, "it refuses plugin/init, although nothing that its manifest declares was denied"
             )
             return  # it needs its capabilities and says so: nothing more can be tested without them
         await exercise_stub(subject, host)
         await host.ask(NO_SUCH_METHOD, {})
     async with hosted(subject, grants=()) as scene:
         await exercise_hosted(subject, scene, ())
-        require(scene.plugin.state == "Running", "it does not run on where it is granted nothing")
+        require(scene.plugin.state == "Running", "it stops running when nothing is granted")
 
 
 async def _refuses_init(host: AinbStubHost) -> bool:
@@ -72,7 +72,8 @@ async def _refuses_init(host: AinbStubHost) -> bool:
     code, message = (response.get("error") or {}).get("code"), (response.get("error") or {}).get("message")
     require(
         type(code) is int and isinstance(message, str) and message,
-        f"granted nothing, it answers plugin/init with {response.get('error')!r:.200}: an error needs a code "
+        f"when nothing is granted, it answers plugin/init with {response.get('error')!r:.200}: an error "
+        "needs a code "
         "and a message",
     )
     return True
@@ -144,7 +145,9 @@ async def files(subject: PluginUnderTest) -> None:
             await exercise_hosted(subject, scene, subject.resolved.topics)
             for path in desk.asked:
                 _check_path(path, _allowed(roots, scene.home))
-            require(scene.plugin.state == "Running", "it does not run on after what it was told of files")
+            require(
+                scene.plugin.state == "Running", "it stopped running after the answers to its file requests"
+            )
 
 
 def _beneath(path: str, root: str) -> bool:
@@ -152,10 +155,10 @@ def _beneath(path: str, root: str) -> bool:
 
 
 def _check_path(path: Any, allowed: list[str]) -> None:
-    require(isinstance(path, str), f"it asks for a file by {path!r:.100}: a path is a string")
-    require(os.path.isabs(path), f"it asks for {path!r:.200}: a path must be absolute, with no ~ in it")
+    require(isinstance(path, str), f"it asks for the file {path!r:.100}: a path must be a string")
+    require(os.path.isabs(path), f"it asks for {path!r:.200}: a path must be absolute, without ~")
     inside = any(_beneath(os.path.normpath(path), root) for root in allowed)
-    require(inside, f"it asks for {path!r:.200}, which is beneath none of {', '.join(allowed)}")
+    require(inside, f"it asks for {path!r:.200}, which is not inside any of {', '.join(allowed)}")
 
 
 def _no_files(subject: PluginUnderTest) -> str | None:
@@ -165,13 +168,14 @@ def _no_files(subject: PluginUnderTest) -> str | None:
 AXES = (
     Axis(
         name="capabilities",
-        promise="asks only for what its manifest declares; denied all of it, refuses plugin/init or lives on",
+        promise="asks only for what its manifest declares; when all of it is denied, refuses plugin/init or "
+        "keeps running",
         test=capabilities,
     ),
     Axis(
         name="files",
-        promise="asks only for absolute paths beneath the folders of its capabilities, and lives on when one "
-        "is refused or cannot be read",
+        promise="asks only for absolute paths inside the folders of its capabilities, and keeps running when "
+        "one is refused or cannot be read",
         test=files,
         skip_reason=_no_files,
     ),

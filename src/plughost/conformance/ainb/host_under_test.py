@@ -58,7 +58,8 @@ class VerdictFiles(NamedTuple):
             return msgspec.json.decode(self.file(name).read_bytes(), type=CanaryVerdict)
         except (OSError, ValueError):
             return CanaryVerdict(
-                "failed", "its canary has no verdict: it was never started, or did not get as far"
+                "failed",
+                "there is no result from the test plugin: it was never started, or did not get that far",
             )
 
     def is_settled(self, name: str) -> bool:
@@ -128,7 +129,7 @@ class HostTrial:
             end = time.monotonic() + (self._limit if limit is None else limit)
             while time.monotonic() < end and not all(map(verdict_files.is_settled, names)):
                 if await host.ends_within(TICK):
-                    early = f"it ended by itself, with {host.status}"
+                    early = f"it exited by itself, with {host.status}"
                     break
             host.interrupt()
             if not await host.ends_within(LAST_WAIT):
@@ -156,7 +157,11 @@ class HostTrial:
 
     async def _dispatch(self, place: Path, env: dict[str, str]) -> AxisVerdict:
         if self._cli is None:
-            return AxisVerdict(axis="cli", outcome="skipped", reason="--cli tells how it runs a command line")
+            return AxisVerdict(
+                axis="cli",
+                outcome="skipped",
+                reason="pass --cli with the command by which it runs a command line",
+            )
         root = canary_root.root(place, ["cli"], judging=False)
         replacements = {"{root}": [str(root)], "{namespace}": ["cts-cli"], "{args}": list(CLI_WORDS)}
         command = [
@@ -213,9 +218,9 @@ def _objection(verdict_files: VerdictFiles, name: str, words: list[str]) -> str:
     if name == "capabilities" and partner.final and partner.outcome == "failed":
         return partner.reason
     if name == "manifest" and (verdict_files.root / canary_root.FOREIGN / "started").exists():
-        return "it started a plugin whose manifest says another abi_version"
+        return "it started a plugin whose manifest has a different abi_version"
     if name == "log" and _has_line(words, SEEN) and _has_line(words, HIDDEN):
-        return "it shows what a plugin logs with the level trace: nothing is filtered"
+        return "it shows plugin log lines of level trace: log levels are not filtered"
     return ""
 
 

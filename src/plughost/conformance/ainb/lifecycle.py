@@ -37,7 +37,10 @@ async def shutdown(subject: PluginUnderTest) -> None:
         await scene.within(scene.plugin.stop(), "its end after plugin/shutdown")
         while (event := scene.events.take()) is not None:
             if isinstance(event, Exited):
-                require(event.exit_status == 0, f"stopped by a host it ended with {event.exit_status}, not 0")
+                require(
+                    event.exit_status == 0,
+                    f"when a host stopped it, it exited with {event.exit_status}, not 0",
+                )
 
 
 async def recovery(subject: PluginUnderTest) -> None:
@@ -49,14 +52,14 @@ async def recovery(subject: PluginUnderTest) -> None:
         await scene.becomes("Backoff")
         scene.clock.advance(1.0)
         state = await scene.becomes("Running", "Backoff")
-        require(state == "Running", f"killed and started again, it failed{_last_words(scene)}")
+        require(state == "Running", f"it failed when it was started again after a kill{_last_words(scene)}")
         await scene.answers()
 
 
 def _last_words(scene: HostedPlugin) -> str:
     lines = scene.host.service("logs").recent(scene.plugin.name)
     words = [line.message for line in lines if line.source in ("log", "stderr")]
-    return f"; its last words: {words[-1]}" if words else "; it must not rely on having ended cleanly"
+    return f"; its last words: {words[-1]}" if words else "; it must also start after an unclean end"
 
 
 async def quarantine(subject: PluginUnderTest) -> None:
@@ -92,7 +95,9 @@ async def _answers_again(scene: HostedPlugin) -> None:
                     scene.clock.advance(16.0)
             await asking
     except PluginError as failure:
-        raise Failed(f"reloaded after a quarantine, it does not start again: {failure.explain()}") from None
+        raise Failed(
+            f"it does not start when it is reloaded after a quarantine: {failure.explain()}"
+        ) from None
     finally:
         asking.cancel()
 
@@ -100,18 +105,18 @@ async def _answers_again(scene: HostedPlugin) -> None:
 AXES = (
     Axis(
         name="shutdown",
-        promise="answers plugin/shutdown with {} and ends with exit code 0, within 5 s; also when its stdin "
-        "just ends",
+        promise="answers plugin/shutdown with {} and ends with exit code 0, within 5 s; also when only its "
+        "stdin ends",
         test=shutdown,
     ),
     Axis(
         name="recovery",
-        promise="killed, it starts again and answers",
+        promise="starts again and answers after it was killed",
         test=recovery,
     ),
     Axis(
         name="quarantine",
-        promise="killed three times it is left alone, and after a reload it starts and answers again",
+        promise="is not restarted after three kills, and starts and answers again after a reload",
         test=quarantine,
     ),
 )

@@ -36,7 +36,7 @@ async def manifest(subject: PluginUnderTest) -> None:
     """Checks the round trip of the manifest, and the manifest in the answer to plugin/init."""
     disk = manifest_of(subject)
     again = msgspec.convert(tomllib.loads(manifests.write(disk)), AinbManifest)
-    require(again == disk, "its manifest is another once it was written and read again")
+    require(again == disk, "its manifest changes when it is encoded and decoded again")
     async with open_stub(subject) as host:
         result = await host.init()
     lacking = [name for name in ("name", "version", "abi_version", "manifest") if result.get(name) is None]
@@ -45,14 +45,14 @@ async def manifest(subject: PluginUnderTest) -> None:
         "and its abi_version, beside name and version"
     )
     forgiven = subject.lenient and not {"name", "version"} & {*lacking}
-    require(not lacking or forgiven, f"{complaint} (--lenient takes name and version alone)")
+    require(not lacking or forgiven, f"{complaint} (--lenient accepts name and version alone)")
     for name in ("name", "version", "abi_version"):
         if name in lacking:
             continue
         ours, sent = getattr(disk.plugin, name), result[name]
         same = sent == ours and type(sent) is type(ours)
         require(
-            same, f"its {name} is {sent!r:.100} by its answer to plugin/init and {ours!r} by manifest.toml"
+            same, f"its {name} is {sent!r:.100} in its answer to plugin/init, but {ours!r} in manifest.toml"
         )
     if "manifest" in lacking:
         raise Warned(complaint)
@@ -121,7 +121,9 @@ def _check_envelope(message: Message) -> None:
         )
         return
     both = ("result" in message) == ("error" in message)
-    require(not both, "a response holds exactly one of `result` and `error`, not even a null beside it")
+    require(
+        not both, "a response holds exactly one of `result` and `error`; the other must be absent, not null"
+    )
     if "error" in message:
         problem = message["error"]
         proper = isinstance(problem, dict) and type(problem.get("code")) is int
@@ -155,9 +157,7 @@ async def dispatch(subject: PluginUnderTest) -> None:
         host.notify("plugin/handle_key", {"screen_id": "cts", "key": key, "generation": 0})
         await asyncio.sleep(QUIET)
         await _refuses(host, NO_SUCH_METHOD, {}, METHOD_NOT_FOUND, "after notifications")
-        require(
-            not host.unsolicited(), "it answered a notification, which has no id and is answered by nothing"
-        )
+        require(not host.unsolicited(), "it answered a notification, which must not be answered")
     async with hosted(subject) as scene:
         failure = await scene.ask(NO_SUCH_METHOD, {})
         require(
@@ -177,19 +177,19 @@ async def _refuses(host: AinbStubHost, method: str, params: Any, code: int, when
 AXES = (
     Axis(
         name="manifest",
-        promise="its manifest reads the same once written, and is what plugin/init is answered with",
+        promise="its manifest survives encoding and decoding, and is the one in its answer to plugin/init",
         test=manifest,
     ),
     Axis(
         name="framing",
-        promise="takes frames however they are cut, writes well-formed ones, lives on after a body that is "
-        "not JSON-RPC, ends when its stdin does in the middle of a frame",
+        promise="accepts frames in pieces, writes well-formed ones, keeps running after a body that is not "
+        "JSON-RPC, and exits when its stdin ends in the middle of a frame",
         test=framing,
     ),
     Axis(
         name="dispatch",
-        promise="answers a method it does not know with -32601, before plugin/init too, wrong params with "
-        "-32602, a notification with nothing; ignores members it does not know",
+        promise="answers an unknown method with -32601, also before plugin/init, and wrong params with "
+        "-32602; does not answer notifications; ignores unknown members",
         test=dispatch,
     ),
 )

@@ -28,11 +28,13 @@ async def render(subject: PluginUnderTest) -> None:
             last, now = now, await _frame(host, *SIZES[-1])
             if last == now:
                 break
-        require(last == now, f"no two frames in a row are the same in {SETTLING}, though nothing happens")
+        require(
+            last == now, f"no two consecutive frames are the same within {SETTLING}, though nothing happens"
+        )
         for _ in range(STEADY):
             require(
                 await _frame(host, *SIZES[-1]) == now,
-                "a frame differs from the one before, though nothing happened in between",
+                "a frame differs from the previous one, although nothing happened in between",
             )
     async with hosted(subject) as scene:
         for width, height in SIZES:
@@ -99,8 +101,8 @@ def _no_namespace(subject: PluginUnderTest) -> str | None:
 AXES = (
     Axis(
         name="render",
-        promise="draws a frame as large as its viewport, with every cell in it, and the same one again when "
-        "nothing happened",
+        promise="draws a frame of the viewport's size, with every cell inside it, and the same frame again "
+        "when nothing happened",
         test=render,
         skip_reason=_no_screen,
     ),

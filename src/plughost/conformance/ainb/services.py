@@ -37,18 +37,18 @@ async def action(subject: PluginUnderTest) -> None:
         await exercise_stub(subject, host)
         invoked = host.received(INVOKE)
         if not invoked:
-            raise Skipped("it invoked no action while it was tried; --sample may make it")
+            raise Skipped("it invoked no action during the checks; pass a --sample that makes it invoke one")
         for message in invoked:
             _check_form(message)
             late = {"jsonrpc": "2.0", "id": message["id"], "result": {"payload": ""}}
             host.wire.send(late)  # the request has timed out already
         await host.drain()
         await host.ask(NO_SUCH_METHOD, {})
-        require(not host.unsolicited(), "it answered what it was not asked")
+        require(not host.unsolicited(), "it sent a response that matches no request")
     limits = {params["action"]: params.get("timeout_ms", 0) for params in map(params_of, invoked)}
     async with hosted(subject, prepare=lambda host: _endless(host, limits), init_timeout=LONG) as scene:
         await exercise_hosted(subject, scene, subject.resolved.topics)
-        require(scene.plugin.state == "Running", "it does not run on after an action timed out")
+        require(scene.plugin.state == "Running", "it stopped running after an action timed out")
 
 
 def _check_form(message: Message) -> None:
@@ -56,7 +56,7 @@ def _check_form(message: Message) -> None:
     params = params_of(message)
     text = isinstance(params.get("payload"), str)
     require(text, f"the payload of {INVOKE} must be a string of base64")
-    read(params, ActionInvokeParams, f"what it invokes an action with ({params})")
+    read(params, ActionInvokeParams, f"the payload of its action ({params})")
 
 
 def _endless(host: Host, limits: dict[str, int]) -> None:
@@ -94,19 +94,19 @@ async def log(subject: PluginUnderTest) -> None:
         require(not refused, f"the host dropped what it logged: {', '.join(refused[:3])}")
         kept = scene.host.service("logs").recent(subject.spec.name)
         low = [line for line in kept if line.source == "log" and line.level not in ("warn", "error")]
-        require(not low, f"past a threshold of warn came {low[:1]}")
+        require(not low, f"with the threshold warn, it still logged {low[:1]}")
 
 
 AXES = (
     Axis(
         name="action",
-        promise="invokes actions with base64 and a whole number of milliseconds, and lives on when one times "
-        "out or answers late",
+        promise="invokes actions with base64 and a whole number of milliseconds, and keeps running when "
+        "one times out or answers late",
         test=action,
     ),
     Axis(
         name="log",
-        promise="logs by notification, with a message and one of the five levels, so that hosts can filter",
+        promise="logs in notifications, with a message and one of the five levels",
         test=log,
     ),
 )

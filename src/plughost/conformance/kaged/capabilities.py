@@ -52,7 +52,7 @@ async def storage(subject: PluginUnderTest) -> None:
             needed = HOST_METHODS[method].capability
             require(needed in declared, f"it uses {method}: its manifest must declare {needed}")
     if not used:
-        raise Skipped("whatever was asked of it, it used no storage")
+        raise Skipped("it used no storage during the checks")
     for available, refused in ((True, (WRITE,)), (False, (READ, WRITE))):
         async with open_stub(subject, _refusing(*refused), stores=available) as host:
             await host.begin()
@@ -77,7 +77,7 @@ async def capabilities(subject: PluginUnderTest) -> None:
         except LaunchFailed as failure:
             raise Skipped(f"it cannot be confined here: {failure.explain()}") from None
         except HandshakeFailed as failure:
-            raise Skipped(f"a host does not take it: {failure.message}") from None
+            raise Skipped(f"a host refuses it: {failure.message}") from None
 
 
 async def _lives(subject: PluginUnderTest, host: Host, plugin: Plugin, bait: Honeypot) -> None:
@@ -94,22 +94,22 @@ async def _lives(subject: PluginUnderTest, host: Host, plugin: Plugin, bait: Hon
         strays = line.source == "denied" and line.message.startswith("connect ")
         require(
             not strays or bait.is_meant(line.message),
-            f"it wants what its manifest does not declare: {line.message}",
+            f"it asks for something that its manifest does not declare: {line.message}",
         )
     require(not bait.taken(), f"it went beyond its capabilities: {', '.join(bait.taken())}")
-    require(plugin.state == "Running", f"confined, it does not run on, but is {plugin.state}")
+    require(plugin.state == "Running", f"it does not keep running in a sandbox; its state is {plugin.state}")
 
 
 AXES = (
     Axis(
         name="storage",
-        promise="uses the host's storage only as far as it declares, and lives on when that is denied",
+        promise="uses the host's storage only as declared, and keeps running when that is denied",
         test=storage,
     ),
     Axis(
         name="capabilities",
-        promise="does its work in class strict with what it declares, asks for no other host, and gets at "
-        "nothing else",
+        promise="works in the sandbox class strict with what it declares, contacts no other host, and "
+        "accesses nothing else",
         test=capabilities,
     ),
 )

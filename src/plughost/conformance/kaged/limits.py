@@ -38,8 +38,8 @@ async def rate(subject: PluginUnderTest) -> None:
             sent = sum(message.get("id") is None for message in host.incoming[before:])
             require(
                 sent <= MAX_NOTIFY_RATE * (1 + took),
-                f"{what} made it send {sent} notifications in {took:.2f} s: of more than {MAX_NOTIFY_RATE} a "
-                "second a host drops the rest",
+                f"{what} made it send {sent} notifications in {took:.2f} s: a host drops those above "
+                f"{MAX_NOTIFY_RATE} per second",
             )
 
         await count_notifications("its start", host.begin())
@@ -52,9 +52,7 @@ async def notifications(subject: PluginUnderTest) -> None:
     async with open_stub(subject) as host:
         announced = (await host.begin()).get("notifications", [])
         for name in announced if isinstance(announced, list) else [announced]:
-            require(
-                name in declared, f"it says that it sends {name!r:.100}, which its manifest does not declare"
-            )
+            require(name in declared, f"it announces {name!r:.100}, which its manifest does not declare")
         await host.drain()
         await exercise(subject, host.ask)
         await host.drain()
@@ -69,12 +67,13 @@ async def notifications(subject: PluginUnderTest) -> None:
 AXES = (
     Axis(
         name="size",
-        promise=f"takes a message of {MAX_SENT:,} bytes, and sends none of more than 4,194,304",
+        promise=f"accepts a message of {MAX_SENT:,} bytes, and sends none of more than 4,194,304 bytes",
         test=size,
     ),
     Axis(
         name="rate",
-        promise=f"sends no more than {MAX_NOTIFY_RATE} notifications a second, and {MAX_NOTIFY_RATE} at once",
+        promise=f"sends at most {MAX_NOTIFY_RATE} notifications per second, in bursts of at most "
+        f"{MAX_NOTIFY_RATE}",
         test=rate,
     ),
     Axis(

@@ -76,15 +76,15 @@ async def methods(subject: PluginUnderTest) -> None:
             code == METHOD_NOT_FOUND, f"an unknown method is answered with {code}, not {METHOD_NOT_FOUND}"
         )
         await host.drain()
-        require(not host.unsolicited(), "it answered twice, or what nobody asked")
+        require(not host.unsolicited(), "it answered a request twice, or answered without a request")
 
 
 def well_formed(method: str, response: Message) -> None:
     """Checks the shape of a response. `"error": null` beside a result counts as absent."""
     error = response.get("error")
     exactly_one = ("result" in response) != (error is not None)
-    require(exactly_one, f"its answer to {method} holds not exactly one of `result` and `error`")
-    require(response.get("jsonrpc") == "2.0", f"its answer to {method} has no jsonrpc 2.0")
+    require(exactly_one, f"its answer to {method} does not hold exactly one of `result` and `error`")
+    require(response.get("jsonrpc") == "2.0", f"its answer to {method} lacks `jsonrpc` 2.0")
     if error is not None:
         proper = isinstance(error, dict) and type(error.get("code")) is int
         require(
@@ -115,7 +115,7 @@ async def _in_time(host: KagedStubHost, probe: str) -> Message:
         async with asyncio.timeout(HEALTH_TIMEOUT):
             return await host.ask(probe, {})
     except TimeoutError:
-        raise Failed(f"{probe} was not answered within {HEALTH_TIMEOUT:g} s: a host ends it then") from None
+        raise Failed(f"{probe} was not answered within {HEALTH_TIMEOUT:g} s: a host would kill it") from None
 
 
 async def shutdown(subject: PluginUnderTest) -> None:
@@ -150,24 +150,24 @@ async def _time_to_end(subject: PluginUnderTest) -> float:
 AXES = (
     Axis(
         name="handshake",
-        promise="answers initialize as the plugin of its manifest, and does not answer initialized",
+        promise="answers initialize with the identity in its manifest, and does not answer initialized",
         test=handshake,
     ),
     Axis(
         name="methods",
-        promise="answers every method and hook that it declares, with a _context or without, and others with "
+        promise="answers every declared method and hook, with or without a _context, and other methods with "
         "-32601",
         test=methods,
     ),
     Axis(
         name="health",
-        promise="answers health.check, or else ping, within 5 s, unless it knows neither",
+        promise="answers health.check or ping within 5 s, if it has either",
         test=health,
     ),
     Axis(
         name="shutdown",
-        promise="answers shutdown and ends with exit code 0 within its shutdown_timeout_sec; ends with its "
-        "stdin, too",
+        promise="answers shutdown and ends with exit code 0 within its shutdown_timeout_sec; also exits "
+        "when its stdin ends",
         test=shutdown,
     ),
 )

@@ -50,7 +50,7 @@ class KagedStubHost(JsonRpcClient):
         """Completes the handshake up to `initialized`; returns the result of initialize, which must be an
         object."""
         result = (await self.initialize()).get("result")
-        require(isinstance(result, dict), "its answer to initialize has no object as its result")
+        require(isinstance(result, dict), "the result in its answer to initialize is not an object")
         self.notify("initialized", {})
         return dict(result or {})
 

@@ -34,7 +34,7 @@ async def schema(subject: PluginUnderTest) -> None:
                     validation.problems_in_worker, promised, result_outcome.result.structured_output
                 )
                 wrong = "; ".join(problems)
-                require(not problems, f"what {export.id} gives does not fit its output_schema: {wrong}")
+                require(not problems, f"the output of {export.id} does not match its output_schema: {wrong}")
     if not seen and any(export.tool is not None for export in manifest_of(subject).exports):
         raise Skipped(
             "no tool with an output_schema succeeded; --sample 'EXPORT JSON' names an input that works"
@@ -65,20 +65,20 @@ def _has_none(subject: PluginUnderTest) -> str | None:
     return (
         None
         if any(each.secret_slots or each.gateway_api_scopes for each in asked)
-        else "it is given no secret"
+        else "it declares no secrets"
     )
 
 
 AXES = (
     Axis(
         name="schema",
-        promise="answers with `ok: true`, a known status and a result of its kind; what a tool gives as "
-        "structured_output fits its output_schema",
+        promise="answers with `ok: true`, a known status and a result of its kind; a tool's "
+        "structured_output matches its output_schema",
         test=schema,
     ),
     Axis(
         name="secrets",
-        promise="says nothing of its secrets and its token: not in events, not in responses, not on stderr",
+        promise="never reveals its secrets or its token in events, responses or stderr",
         test=secrets,
         skip_reason=_has_none,
     ),

@@ -28,14 +28,15 @@ async def manifest(subject: PluginUnderTest) -> None:
             fault = await asyncio.to_thread(validation.schema_problem, schema)
             require(fault is None, f"{path}, the {field} of {export.id}, is not a JSON Schema: {fault}")
         if export.permissions.filesystem == "assets_ro":
-            require((folder / ASSETS).is_dir(), f"{export.id} wants to read {ASSETS}, which is not there")
+            require((folder / ASSETS).is_dir(), f"{export.id} asks to read {ASSETS}, which does not exist")
 
 
 AXES = (
     Axis(
         name="manifest",
-        promise="is a whole package: a program that can be executed, a README.md, schemas that are JSON "
-        "Schemas, and the assets that it asks for",
+        promise="is a complete package: an executable program, a README.md, valid JSON Schemas, and the "
+        "assets "
+        "that it asks for",
         test=manifest,
     ),
 )

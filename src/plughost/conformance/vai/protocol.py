@@ -32,7 +32,7 @@ async def hello(subject: PluginUnderTest) -> None:
         await wire.silent("before the host's hello")
         hello_frame = await stub.hello()
         session.receive(msgspec.json.encode(hello_frame))  # checked as the host checks it
-        await wire.silent("after its hello, and was asked nothing")
+        await wire.silent("after its hello, without a request")
         stub.send("shutdown")
         wire.end_input()
         status = await wire.exit_status()
@@ -50,7 +50,7 @@ async def frames(subject: PluginUnderTest) -> None:
         for piece in (large[:5], large[5:40], large[40:]):
             stub.wire.send_raw(piece)
             await asyncio.sleep(QUIET / 10)
-        await stub.response("req_pieces", f"{export.id}, asked in pieces and with much beside it")
+        await stub.response("req_pieces", f"{export.id}, requested in pieces and with unknown members")
         stub.wire.send_raw(_framed("req_a", UNKNOWN_OP, {}) + _framed("req_b", UNKNOWN_OP, {}))
         for id in ("req_a", "req_b"):
             await stub.response(id, f"{id}, one of two in one write")
@@ -100,8 +100,10 @@ async def events(subject: PluginUnderTest) -> None:
         for received in stub.transcript:
             is_response = received.get("type") == "response"
             of = received.get("id" if is_response else "request_id")
-            require(of in asked, f"it sent a {received.get('type')} of {of!r:.100}, which nobody asked")
-            again = "answered it twice" if is_response else "sent an event of it after that"
+            require(
+                of in asked, f"it sent a {received.get('type')} of {of!r:.100}, which was never requested"
+            )
+            again = "answered it twice" if is_response else "sent another event of it"
             require(of not in answered, f"{of} was answered, and it {again}")
             if is_response:
                 answered.add(str(of))
@@ -118,7 +120,7 @@ async def cancel(subject: PluginUnderTest) -> None:
                 async with asyncio.timeout(CANCEL_WITHIN):
                     await stub.response(id, f"{export.id}, cancelled,")
             except TimeoutError:
-                late = f"had not answered {CANCEL_WITHIN:g} s after it was cancelled: a host kills it then"
+                late = f"had not answered {CANCEL_WITHIN:g} s after it was cancelled: a host would kill it"
                 raise Failed(f"{export.id} {late}") from None
         await stub.ask(UNKNOWN_OP, {})  # proof that it is alive
 
@@ -135,13 +137,13 @@ async def deadline(subject: PluginUnderTest) -> None:
 AXES = (
     Axis(
         name="hello",
-        promise="answers the host's hello with the package_id and version of its manifest, says nothing "
-        "unasked, and ends with exit code 0 after shutdown",
+        promise="answers the host's hello with the package_id and version of its manifest, sends nothing "
+        "unrequested, and ends with exit code 0 after shutdown",
         test=hello,
     ),
     Axis(
         name="frames",
-        promise="takes requests in pieces, large and several at once, refuses what is not a request with "
+        promise="accepts requests in pieces, large ones and several at once, refuses invalid requests with "
         "protocol.invalid_frame, and sends nothing but frames of vai.rpc.v1",
         test=frames,
     ),
@@ -152,12 +154,13 @@ AXES = (
     ),
     Axis(
         name="cancel",
-        promise="answers a cancelled request within 5 s, whatever it answers, and lives on",
+        promise="answers a cancelled request within 5 s, with any answer, and keeps running",
         test=cancel,
     ),
     Axis(
         name="deadline",
-        promise="answers whatever its deadline_at is: with a fraction of a second, with an offset, or past",
+        promise="answers with any form of deadline_at: fractions of a second, an offset, or a time in "
+        "the past",
         test=deadline,
     ),
 )

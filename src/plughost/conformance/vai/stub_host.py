@@ -96,6 +96,7 @@ def body_of(export: Export, response: Frame) -> Frame:
     body = response.get("body")
     require(
         response.get("ok") is True and isinstance(body, dict),
-        f"{export.id} is answered with {response.get('error')!r:.300}: only the protocol fails like that",
+        f"{export.id} is answered with {response.get('error')!r:.300}: only protocol errors are reported "
+        "in that way",
     )
     return dict(body or {})

@@ -66,7 +66,7 @@ async def _twice(
     require(not left, f"{export.id} used the scratch folder of an invocation that was over: {left}")
     first, second = statuses
     require(
-        first == second, f"{export.id} ended {first}, and {second} once its first scratch folder was gone"
+        first == second, f"{export.id} ended {first}, but {second} after its first scratch folder was removed"
     )
 
 
@@ -128,20 +128,21 @@ async def tenants(subject: PluginUnderTest) -> None:
                 id = stub.request(*request(subject, export, tenant=second, mark=mark))
                 received = [await stub.response(id, export.id), *stub.events(id)]
                 leaked = first.encode() in encode(received)
-                require(not leaked, f"{export.id} told one tenant something of another")
+                require(not leaked, f"{export.id} revealed data of one tenant to another")
 
 
 AXES = (
     Axis(
         name="scratch",
-        promise="writes in the scratch folder of the invocation at hand: not in an earlier one's, not in its "
-        "own package, not in TMPDIR and not in HOME (other places are the sandbox's to keep from it)",
+        promise="writes only in the scratch folder of the current invocation: not in an earlier one's, "
+        "its own "
+        "package, TMPDIR or HOME (the sandbox denies other places)",
         test=scratch,
         skip_reason=_asks_for_none,
     ),
     Axis(
         name="tenants",
-        promise="keeps nothing of one tenant's request for another's: not who it is, not what it said",
+        promise="keeps nothing of one tenant's request for another's: neither its identity nor its data",
         test=tenants,
     ),
 )

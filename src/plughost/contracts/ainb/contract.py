@@ -146,7 +146,9 @@ class AinbContract(BaseContract):
         read = manifest.read(folder)
         plugin_manifest = read.manifest
         if spec.name != plugin_manifest.plugin.name:
-            raise InvalidSpec(f"its manifest calls it {plugin_manifest.plugin.name!r}", plugin=spec.name)
+            raise InvalidSpec(
+                f"the name in its manifest is {plugin_manifest.plugin.name!r}", plugin=spec.name
+            )
         asked = plugin_manifest.capabilities.granted()
         granted, named = _parse_grants(spec, plugin_manifest)
         operator = operator_access(effective(asked, named), spec.allow)
@@ -223,7 +225,7 @@ def _check_text(folder: Path, plugin: str) -> None:
         raise InvalidSpec(
             f"the path of its folder, {escape_controls(str(folder))}, is not valid UTF-8",
             plugin=plugin,
-            hint="rename the folder, or the one around it that has that name",
+            hint="rename that folder, or the parent folder with the invalid name",
         ) from None
 
 
@@ -295,7 +297,10 @@ def _unenforced_lints(names: Collection[str], spec: PluginSpec, sandbox: str) ->
         return tuple(_host_only_folder_lints(names, sandbox, spec.allow))
     if "spawn_subprocess" in names:
         return ()
-    return ("spawn_subprocess is not granted, but without a sandbox nothing keeps it from starting programs",)
+    return (
+        "spawn_subprocess is not granted, but without a sandbox nothing stops the plugin from starting "
+        "programs",
+    )
 
 
 def _host_only_folder_lints(names: Collection[str], sandbox: str, allowed: Access) -> Iterator[str]:
@@ -308,7 +313,8 @@ def _host_only_folder_lints(names: Collection[str], sandbox: str, allowed: Acces
         )
         if name in names and not open_to_it:
             yield (
-                f"{name} is granted, but in class {sandbox} its process cannot open {folder} itself, only "
+                f"{name} is granted, but in class {sandbox} the plugin's process cannot open {folder} "
+                "itself, only "
                 f'through host/fs; if it opens files itself, set allow.read = ["{folder}"] or pass '
                 f"--allow read={folder}"
             )

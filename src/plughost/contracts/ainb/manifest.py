@@ -106,7 +106,7 @@ def read(folder: Path) -> AinbManifestFile:
     if manifest is not None:
         if manifest.subscribes.snapshots and not manifest.capabilities.event_bus:
             lints.append(
-                document.lint(("subscribes", "snapshots"), "not armed: it needs the capability event_bus")
+                document.lint(("subscribes", "snapshots"), "has no effect without the capability event_bus")
             )
         if len(manifest.subscribes.snapshots) > MOST_TOPICS:
             document.problem(("subscribes", "snapshots"), f"expected at most {MOST_TOPICS} topics")
@@ -125,7 +125,7 @@ def _check_about(document: Document, about: dict[str, Any], folder: Path) -> Non
         document.problem(("plugin", "name"), f"{RESERVED!r} is reserved")
     elif isinstance(name, str) and name != here:
         document.problem(
-            ("plugin", "name"), f"expected the name of its folder, {here!r}: rename the one or the other"
+            ("plugin", "name"), f"expected the name of its folder, {here!r}: rename the plugin or the folder"
         )
     elif isinstance(name, str) and (why := name_problem(name)) is not None:
         document.problem(("plugin", "name"), why)

@@ -91,7 +91,7 @@ def _denial_reason(
     real = real_path(path)
     if _is_public(real):
         return None
-    return f"{escape_controls(real)} is not a file that everybody may read and only root may change"
+    return f"{escape_controls(real)} is not a file that everybody can read and only root can change"
 
 
 def _is_public(real: str) -> bool:
@@ -113,6 +113,6 @@ def _operator_items(spec: PluginSpec) -> frozenset[tuple[str, str]]:
 def _lint(name: str, item: str, why: str, spec: PluginSpec) -> str:
     grants = ", ".join(f'"{escape_controls(grant)}"' for grant in (*spec.grants, f"{name}={item}"))
     return (
-        f"{name} {escape_controls(item)!r} is not granted by its manifest's word: {why}. To allow it, set "
+        f"{name} {escape_controls(item)!r} cannot be granted by its manifest: {why}. To allow it, set "
         f"grants = [{grants}] in your own plughost.toml"
     )

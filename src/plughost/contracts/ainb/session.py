@@ -89,10 +89,11 @@ class AinbSession(Framed):
         ):
             if reported is not None and reported != declared:
                 raise HandshakeFailed(
-                    f"its {field} is {reported!r:.300} by its own word and {declared!r:.300} by its manifest",
-                    hint="build the program again, or correct manifest.toml",
+                    f"its {field} is {reported!r:.300} in its answer to plugin/init, but "
+                    f"{declared!r:.300} in its manifest",
+                    hint="rebuild the program, or correct manifest.toml",
                 )
         if init_result.manifest is None and not (init_result.name and init_result.version):
-            raise HandshakeFailed("its answer to plugin/init does not say its name and its version")
+            raise HandshakeFailed("its answer to plugin/init lacks its name or its version")
         if init_result.manifest is None or init_result.abi_version is None:
             self.lints = ("its answer to plugin/init lacks manifest or abi_version",)

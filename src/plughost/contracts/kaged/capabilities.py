@@ -113,7 +113,7 @@ def by_name(word: str) -> HeldCapabilities:
 def _path(path: str) -> str:
     """A validated, normalised absolute path."""
     if not path.startswith("/") or "\0" in path or ".." in path.split("/"):
-        raise ValueError(f"{path!r} is not an absolute path; that begins with `/` and has no `..` in it")
+        raise ValueError(f"{path!r} is not an absolute path: it must start with `/` and contain no `..`")
     return "/" + os.path.normpath(path).lstrip("/")
 
 

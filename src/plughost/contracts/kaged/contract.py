@@ -116,7 +116,7 @@ class KagedContract(BaseContract):
         read = manifest.read(path)
         plugin_manifest = read.manifest
         if spec.name != plugin_manifest.name:
-            raise InvalidSpec(f"its manifest calls it {plugin_manifest.name!r}", plugin=spec.name)
+            raise InvalidSpec(f"the name in its manifest is {plugin_manifest.name!r}", plugin=spec.name)
         config = _validate_config(plugin_manifest, options, spec.name)
         asked = capabilities.together(plugin_manifest.capabilities)
         declared = asked.access
@@ -255,7 +255,9 @@ def _data_root(options: KagedOptions) -> str:
 def _unenforced_lints(sandbox: str) -> tuple[str, ...]:
     if sandbox != "none":
         return ()
-    return ("without a sandbox nothing keeps it from files, programs and hosts that it was not granted",)
+    return (
+        "without a sandbox nothing stops it from using files, programs and hosts that it was not granted",
+    )
 
 
 @functools.cache

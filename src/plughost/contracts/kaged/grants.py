@@ -20,20 +20,20 @@ from plughost.permissions.addresses import is_private_host
 from plughost.permissions.public_files import is_file, is_public, is_public_folder
 
 DECLARED = "declared"
-BY_NAME = "`declared` gives no private host, no private file and nothing to write: grant it by name"
+BY_NAME = "`declared` covers no private hosts, no private files and no writing: grant those by name"
 
 
 def effect_of(words: Iterable[str], manifest: KagedManifest, plugin: str) -> dict[str, HeldCapabilities]:
     """The effect of each grant, by its text. Raises InvalidSpec for an invalid grant."""
     listed = list(words)
     if capabilities.contradicts(listed):
-        raise InvalidSpec(f"grants: {NO_NETWORK} beside another net: entry", plugin=plugin)
+        raise InvalidSpec(f"grants: {NO_NETWORK} cannot be combined with another net: entry", plugin=plugin)
     held = {}
     for word in listed:
         try:
             held[word] = _declared_effect(manifest) if word == DECLARED else capabilities.by_name(word)
         except ValueError as error:
-            raise InvalidSpec(f"the grant {word!r:.200} cannot be given: {error}", plugin=plugin) from None
+            raise InvalidSpec(f"the grant {word!r:.200} is not valid: {error}", plugin=plugin) from None
     return held
 
 
@@ -41,7 +41,7 @@ def _declared_effect(manifest: KagedManifest) -> HeldCapabilities:
     """The effect of the grant `declared`: the public part of what the manifest declares."""
     held = capabilities.together(manifest.capabilities)
     if "/" in (*held.access.read, *held.access.write):
-        raise ValueError("its manifest wants the whole machine; grant folders and files by name")
+        raise ValueError("its manifest asks for the whole file system; grant folders and files by name")
     asked = held.access
     read = {path: real for path in asked.read if (real := _public_real_path(path, folders=True)) is not None}
     execute = {path: real for path in asked.execute if (real := _public_real_path(path)) is not None}

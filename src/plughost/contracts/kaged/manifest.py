@@ -114,7 +114,11 @@ def _check(document: Document, data: dict[str, Any]) -> None:
 
     name, version, api, about = (data.get(key) for key in ("name", "version", "kaged_api", "description"))
     if isinstance(name, str):
-        expect(("name",), bool(_NAME.fullmatch(name)), "1 to 64 of a-z, 0-9 and hyphens, a letter first")
+        expect(
+            ("name",),
+            bool(_NAME.fullmatch(name)),
+            "1 to 64 characters of a-z, 0-9 and hyphens, starting with a letter",
+        )
     if isinstance(version, str):
         expect(("version",), is_semantic(version), "a semantic version such as 1.0.0")
     if isinstance(api, int) and not isinstance(api, bool):
@@ -135,7 +139,7 @@ def _check(document: Document, data: dict[str, Any]) -> None:
     if isinstance(config := data.get("config_schema"), dict) and (
         fault := validation.quick_schema_problem(config)
     ):
-        document.problem(("config_schema",), f"not a JSON Schema that is accepted here: {fault}")
+        document.problem(("config_schema",), f"not an accepted JSON Schema: {fault}")
     _check_capabilities(document, data.get("capabilities"))
     for number, word in _texts(data.get("notifications")):
         expect(("notifications", number), bool(word), "a name")
@@ -148,7 +152,9 @@ def _check_capabilities(document: Document, words: Any) -> None:
         except ValueError as error:
             document.problem(("capabilities", number), f"{word!r:.200}: {error}")
     if capabilities.contradicts([word for _, word in _texts(words)]):
-        document.problem(("capabilities",), f"{capabilities.NO_NETWORK} beside another net: entry")
+        document.problem(
+            ("capabilities",), f"{capabilities.NO_NETWORK} cannot be combined with another net: entry"
+        )
 
 
 def _check_methods(document: Document, data: dict[str, Any]) -> None:
@@ -178,11 +184,11 @@ def _check_methods(document: Document, data: dict[str, Any]) -> None:
 def _lint(document: Document, manifest: KagedManifest) -> list[LocatedProblem]:
     lints = []
     if not manifest.methods:
-        message = "empty: the methods are its tools, <name>.<tool>, and its hooks"
+        message = "empty: only its tools, <name>.<tool>, and its hooks can be called"
         lints.append(document.lint(("methods",), message))
     for number, tool in enumerate(manifest.tools):
         if (method := f"{manifest.name}.{tool.name}") not in manifest.all_methods:
-            message = f"{method!r:.200} is not a name that can be called: expected a-z, 0-9, - and _"
+            message = f"{method!r:.200} cannot be called: a tool's name has only a-z, 0-9, - and _"
             lints.append(document.lint(("tools", number, "name"), message))
     if manifest.license is not None and not _LICENSE.fullmatch(manifest.license):
         lints.append(document.lint(("license",), "expected an SPDX identifier such as MIT"))
@@ -191,7 +197,7 @@ def _lint(document: Document, manifest: KagedManifest) -> list[LocatedProblem]:
             lints.append(document.lint(("hooks", number), f"unknown hook; known: {', '.join(HOOKS)}"))
     for number, word in enumerate(manifest.capabilities):
         if word.startswith("net:") and word.endswith("*"):
-            message = f"{word}: only for clients that use a proxy, and to public addresses"
+            message = f"{word}: works only for clients that use a proxy, and only for public addresses"
             lints.append(document.lint(("capabilities", number), message))
     return lints
 

@@ -113,16 +113,23 @@ class KagedSession(JsonRpc):
         if answer.api_version != API_VERSION:
             raise _handshake_error("api_version", f"it speaks {answer.api_version}, this host {API_VERSION}")
         if answer.name != manifest.name:
-            raise _handshake_error("name", f"it says {answer.name!r:.100}, its manifest {manifest.name!r}")
+            raise _handshake_error(
+                "name", f"it is {answer.name!r:.100}, but {manifest.name!r} in the manifest"
+            )
         if missing := manifest.required_methods - {*answer.methods}:
-            raise _handshake_error("methods", f"it lacks {_first_names(missing)} of its manifest")
+            raise _handshake_error(
+                "methods", f"it lacks {_first_names(missing)}, which the manifest declares"
+            )
         for word in answer.capabilities_used:
             if not self._is_granted(word):
                 raise _handshake_error(
                     "capabilities_used", f"{word!r:.200} is not granted", hint=_grant_hint(word)
                 )
         if answer.version != manifest.version:
-            yield f"its version is {answer.version!r:.80} by its word, {manifest.version!r} by its manifest"
+            yield (
+                f"its version is {answer.version!r:.80} in its answer to initialize, but "
+                f"{manifest.version!r} in its manifest"
+            )
         if missing := manifest.all_methods - {*answer.methods}:
             yield f"tools that its answer to initialize does not list as methods: {_first_names(missing)}"
         if further := {*answer.methods} - manifest.all_methods:
@@ -144,12 +151,12 @@ def _with_context(params: Any, context: Mapping[str, str]) -> dict[str, Any]:
     except msgspec.ValidationError:
         raise InvalidSpec("a call with a context needs an object as its params") from None
     if CONTEXT in members:
-        raise InvalidSpec(f"its params have a {CONTEXT} already")
+        raise InvalidSpec(f"the params already have a member {CONTEXT}")
     return {**members, CONTEXT: dict(context)}
 
 
 def _handshake_error(field: str, why: str, hint: str = "fix the plugin or its manifest") -> HandshakeFailed:
-    message = f"its answer to initialize is refused for its {field}: {why}"
+    message = f"its answer to initialize is refused because of its {field}: {why}"
     return HandshakeFailed(message, hint=hint, final=True)
 
 

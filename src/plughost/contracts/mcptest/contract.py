@@ -63,7 +63,7 @@ class McptestContract(BaseContract):
     def resolve(self, spec: PluginSpec) -> ResolvedSpec:
         if spec.grants:
             raise InvalidSpec(
-                f"mcptest knows no capabilities, so {spec.grants[0]!r} cannot be granted", plugin=spec.name
+                f"mcptest has no capabilities, so {spec.grants[0]!r} cannot be granted", plugin=spec.name
             )
         options: McptestOptions = read_options(McptestOptions, spec)
         policy = LifecyclePolicy(

@@ -33,7 +33,7 @@ class TimedOut(Timeout):
 
 
 class InvalidJson(Malformed):
-    """A response line that is not JSON; `head` holds its beginning."""
+    """A response line is not JSON; `head` holds its beginning."""
 
     code = "invalid_json"
     remedy = "write only messages to stdout: print to stderr instead, or use the SDK, which does that for you"
@@ -41,7 +41,7 @@ class InvalidJson(Malformed):
 
 
 class InvalidResponse(Malformed):
-    """A response line that is JSON of the wrong shape; `head` holds its beginning."""
+    """A response line is JSON, but not a valid response; `head` holds its beginning."""
 
     code = "invalid_response"
     remedy = (

@@ -113,7 +113,7 @@ class McptestSession(BaseSession):
         return InvalidResponse(error.message, head=error.head)
 
     def on_unknown_response(self, answer: Response, head: bytes) -> Incoming:
-        return InvalidResponse(f"the response's id {answer.id} was never given to a request", head=head)
+        return InvalidResponse(f"the response's id {answer.id} belongs to no request", head=head)
 
     def to_exception(self, method: str, answer: Response) -> CallFailed:
         error = _errors.decode(answer.error)

@@ -103,9 +103,9 @@ def _bad_grants(grants: object) -> list[str]:
     seen = set()
     for word in grants:  # type: ignore[attr-defined]
         if not word or word != word.strip():
-            problems.append(f"the granted capability {word!r} is empty or padded")
+            problems.append(f"the granted capability {word!r} is empty or has spaces around it")
         elif word in seen:
-            problems.append(f"the granted capability {word!r} is doubled")
+            problems.append(f"the granted capability {word!r} is listed twice")
         seen.add(word)
     return problems
 

@@ -15,7 +15,7 @@ class MalformedResponse(Malformed):
 
 
 class ProtocolVersionMismatch(HandshakeFailed):
-    """The plugin's handshake has another protocol version than the host's."""
+    """The plugin's protocol version differs from the host's."""
 
     code = "protocol_version_mismatch"
     remedy = "set `protocol` to the version that the plugin speaks, or update the plugin"
@@ -29,7 +29,7 @@ class ToolNotExposed(Denied):
 
 
 class CapabilityNotDeclared(Denied):
-    """Capabilities are granted but the plugin declares none, or a declaration is empty, padded or doubled."""
+    """Capabilities are granted but the plugin declares none, or a declared capability is not a valid word."""
 
     code = "capability_not_declared"
     remedy = "declare the capability in the plugin's manifest, or do not grant it"

@@ -80,7 +80,7 @@ class RuneSession(BaseSession):
             origin = msgspec.convert(dict(context or {}), RuneContext)
         except msgspec.ValidationError as error:
             known = ", ".join(RuneContext.__struct_fields__)
-            raise InvalidSpec(f"the context is wrong: {error}; it knows: {known}") from error
+            raise InvalidSpec(f"the context is wrong: {error}; known members: {known}") from error
         self._number = number
         self._request_id = f"plugin_req_{secrets.token_hex(8)}"
         return encode(ExecuteRequest(self._request_id, method, origin, {} if params is ABSENT else params))
@@ -117,7 +117,9 @@ class RuneSession(BaseSession):
     def _check_identity(self, manifest: RuneManifest) -> None:
         version = (manifest.protocol_version or "").strip()
         if version != self._protocol:
-            raise ProtocolVersionMismatch(f"it speaks {version!r}, the host {self._protocol!r}")
+            raise ProtocolVersionMismatch(
+                f"it speaks protocol version {version!r}, the host {self._protocol!r}"
+            )
         if not (manifest.plugin_id or "").strip():
             raise HandshakeFailed("its manifest has no plugin_id")
         if not (manifest.plugin_version or "").strip():
@@ -126,9 +128,8 @@ class RuneSession(BaseSession):
             raise HandshakeFailed("its manifest exposes no tools")
         if manifest.plugin_id != self._name:
             raise HandshakeFailed(
-                f"it calls itself {manifest.plugin_id!r}, but is bound as {self._name!r}",
-                hint="both must be the same: plugin_id in its handshake, and its name in plughost.toml "
-                "(or --name)",
+                f"it calls itself {manifest.plugin_id!r}, but is configured as {self._name!r}",
+                hint="plugin_id in its handshake must be its name in plughost.toml (or --name)",
             )
 
     def _check_capabilities(self, declared: list[str]) -> None:
@@ -136,11 +137,13 @@ class RuneSession(BaseSession):
             raise CapabilityNotDeclared("capabilities are granted to it, but it declares none")
         for place, word in enumerate(declared):
             if not word or word != word.strip() or word in declared[:place]:
-                raise CapabilityNotDeclared(f"its capability {word!r} is empty, padded or doubled")
+                raise CapabilityNotDeclared(
+                    f"its capability {word!r} is empty, has spaces around it, or is listed twice"
+                )
             if ungranted([Capability(word)], self._granted):
                 raise CapabilityNotAllowed(
                     f"it asks for {word!r}, which is not granted",
-                    hint=f"grant it if it should: --grant {word}",
+                    hint=f"grant it if the plugin should have it: --grant {word}",
                 )
 
     def _answer(self, response: ExecuteResponse, frame: Frame) -> RuneAnswer:

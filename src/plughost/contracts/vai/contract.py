@@ -94,7 +94,10 @@ class VaiContract(BaseContract):
                 f"its cwd must be its package, but {folder} has no {manifest.FILE}", plugin=spec.name
             )
         if spec.grants:
-            raise InvalidSpec("it takes no grants; what it may reach is in `allow`", plugin=spec.name)
+            raise InvalidSpec(
+                "plugins of this contract take no grants; use `allow` for what it can access",
+                plugin=spec.name,
+            )
         package = manifest.read(folder, manifest.in_folder(folder))
         target_platform.refuse_foreign(package)
         served = _served(package, options, spec.name)
@@ -196,10 +199,13 @@ def _check_allowed(spec: PluginSpec, served: Sequence[Export]) -> None:
     asked = [export.permissions for export in served]
     networked = any(each.network == "egress" or each.gateway_api_scopes for each in asked)
     if spec.allow.connect and not networked:
-        raise InvalidSpec("hosts are allowed, but its manifest asks for no network", plugin=spec.name)
+        raise InvalidSpec(
+            "hosts are allowed, but its manifest does not ask for network access", plugin=spec.name
+        )
     if spec.allow.write and not any(each.filesystem == "scratch" for each in asked):
         raise InvalidSpec(
-            "a folder to write is allowed, but its manifest asks for no scratch", plugin=spec.name
+            "a writable folder is allowed, but its manifest does not ask for a scratch folder",
+            plugin=spec.name,
         )
 
 
@@ -248,7 +254,9 @@ def _policy(served: Sequence[Export], options: VaiOptions) -> LifecyclePolicy:
 def _unenforced_lints(sandbox: str) -> tuple[str, ...]:
     if sandbox != "none":
         return ()
-    return ("without a sandbox nothing keeps it from files, programs and hosts that it was not granted",)
+    return (
+        "without a sandbox nothing stops it from using files, programs and hosts that it was not granted",
+    )
 
 
 @functools.cache

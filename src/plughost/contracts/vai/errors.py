@@ -8,14 +8,14 @@ INVALID_FRAME = "protocol.invalid_frame"
 
 
 class InvalidFrame(Malformed):
-    """A frame that violates `vai.rpc.v1`."""
+    """A frame violates `vai.rpc.v1`."""
 
     code = INVALID_FRAME
     remedy = "write only frames to stdout: print to stderr instead, or use the SDK, which does that for you"
 
 
 class IdentityMismatch(HandshakeFailed):
-    """The plugin's hello names another package or version than the installed one."""
+    """The package or version in the plugin's hello is not the installed one."""
 
     code = "identity_mismatch"
-    remedy = "make the name and version in the plugin's hello those of vai-plugin.toml, then pack it again"
+    remedy = "send the package_id and version of vai-plugin.toml in the plugin's hello, then pack it again"

@@ -29,7 +29,7 @@ _PACKAGE = re.compile(rf"(?=[^/]{{1,64}}/[^/]{{1,64}}\Z){_PART}/{_PART}")
 _ID = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _EVENT = re.compile(r"(?=.{1,128}\Z)[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+")
 
-_ITEMS = "1 to 64 of letters, digits, _ and -, a letter first"
+_ITEMS = "1 to 64 letters, digits, _ and -, starting with a letter"
 NOT_FOR_RESULTS = "chains:write"
 """The scope that only a harness may ask for; the others return results, and the host writes to the chain."""
 
@@ -64,7 +64,7 @@ class ManifestRules:
 
     def package(self, table: Mapping[str, Any]) -> None:
         """Checks the whole manifest."""
-        expected = "publisher/name, each 1 to 64 of a-z and 0-9 with . _ or - between"
+        expected = "publisher/name, each 1 to 64 characters of a-z and 0-9 with . _ or - between them"
         self._text(table, "package_id", (), is_package_id, expected)
         self._text(table, "version", (), _is_version, "a semantic version such as 1.0.0")
         self._prose(table, (), required="name")
@@ -85,7 +85,7 @@ class ManifestRules:
                     if isinstance(name := export.get("id"), str) and first.setdefault(name, number) != number:
                         first_at = f"exports[{first[name]}]"
                         self._document.problem(
-                            ("exports", number, "id"), f"{name!r:.200} is {first_at} already"
+                            ("exports", number, "id"), f"{name!r:.200} is already the id of {first_at}"
                         )
 
     def _runtime(self, table: Mapping[str, Any]) -> None:
@@ -140,7 +140,8 @@ class ManifestRules:
             if scope == NOT_FOR_RESULTS and kind in ("tool", "hook", "compactor"):
                 self._document.problem(
                     (*field, "gateway_api_scopes", number),
-                    f"a {kind} may not ask for {scope}: the host alone writes what a {kind} gives to a chain",
+                    f"a {kind} cannot ask for {scope}: only the host writes the results of a {kind} to a "
+                    "chain",
                 )
         if isinstance(slots, list):
             self._count((*field, "secret_slots"), slots, 0, MOST_SLOTS)
@@ -192,7 +193,7 @@ class ManifestRules:
         seen: set[str] = set()
         for number, item in enumerate(items if isinstance(items, list) else ()):
             if isinstance(item, str) and item in seen:
-                self._document.problem((*field, number), f"{item!r:.200} is there already")
+                self._document.problem((*field, number), f"{item!r:.200} is listed twice")
             elif isinstance(item, str):
                 seen.add(item)
 
@@ -204,7 +205,7 @@ class ManifestRules:
         normal = inside(path)
         if normal is None:
             self._expect(
-                field, f"the path of a file in the package, relative and with / between, got {path!r:.200}"
+                field, f"the relative path of a file in the package, with / as separator, got {path!r:.200}"
             )
         elif self._holds is not None and not self._holds(normal):
             self._document.problem(field, f"the package has no file {normal!r}")

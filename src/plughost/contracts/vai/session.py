@@ -83,7 +83,7 @@ class VaiSession(BaseSession):
             return self._response(envelope, frame)
         if envelope.type == "event":
             return self._event(envelope, frame)
-        return Unusable(f"a frame of type {truncate(envelope.type)}, which a host is not sent", _head(frame))
+        return Unusable(f"a frame of type {truncate(envelope.type)}, which plugins do not send", _head(frame))
 
     def _check_hello(self, envelope: VaiEnvelope) -> None:
         if envelope.type == "response" and envelope.ok == _FALSE:
@@ -94,12 +94,12 @@ class VaiSession(BaseSession):
         try:
             hello = _identities.decode(envelope.plugin)
         except (ValueError, RecursionError) as error:
-            raise HandshakeFailed(f"its hello does not say who it is: {error}") from error
+            raise HandshakeFailed(f"its hello has no valid identity: {error}") from error
         if hello != self._identity:
             raise IdentityMismatch(
                 f"the program says that it is {truncate(str(hello))}, but its package is "
                 f"{str(self._identity)!r}; it was stopped",
-                hint="build the program again, or correct package_id and version in vai-plugin.toml",
+                hint="rebuild the program, or correct package_id and version in vai-plugin.toml",
             )
 
     def _response(self, envelope: VaiEnvelope, frame: Frame) -> Incoming:

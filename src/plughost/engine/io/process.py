@@ -258,7 +258,7 @@ def spawn(launch: Launch) -> SpawnedProcess:
     if not sys.platform.startswith("linux"):
         raise LaunchFailed(
             f"plughost cannot run plugins on {sys.platform} yet: only on Linux can it make sure that "
-            "nothing of them is left behind"
+            "no process of theirs is left behind"
         )
     argv = launch.argv()
     with ExitStack() as child_ends, ExitStack() as on_failure:

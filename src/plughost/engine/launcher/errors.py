@@ -10,42 +10,43 @@ from collections.abc import Iterator
 from plughost.errors import LaunchFailed, PluginError
 
 SHORTAGES = {
-    errno.EMFILE: "too many open files: raise the limit (ulimit -n), a plugin takes ten while it starts",
+    errno.EMFILE: "too many open files: raise the limit (ulimit -n); a plugin needs ten while it starts",
     errno.ENFILE: "too many open files on this machine: raise fs.file-max",
-    errno.ENOSPC: "no space is left: free some, or set TMPDIR to a folder on another disk",
+    errno.ENOSPC: "no disk space is left: free some, or set TMPDIR to a folder on another disk",
     errno.EDQUOT: "this user's disk quota is used up: free some space",
-    errno.EAGAIN: "no room for another process: raise the limit (ulimit -u) or free memory",
-    errno.ENOMEM: "no room for another process: raise the limit (ulimit -u) or free memory",
+    errno.EAGAIN: "the system cannot start another process: raise the limit (ulimit -u) or free memory",
+    errno.ENOMEM: "the system cannot start another process: raise the limit (ulimit -u) or free memory",
 }
 """Errors for which the machine ran out of something, which may be available at the next attempt; a hint for
 each."""
-NO_WATCHES = "this user's epoll watches are used up, by whatever program: see fs.epoll.max_user_watches"
+NO_WATCHES = "this user's epoll watches are used up by its programs: raise fs.epoll.max_user_watches"
 
 STAGES = {
     "uid": (
         "cannot run the plugin as another user",
-        "only a host that runs as root can, and only to a user other than root; a container may forbid it",
+        "only a host that runs as root can do that, and only for a user other than root; a container may "
+        "forbid it",
     ),
-    "group": ("cannot put the plugin into its control group", "check that this user may write to it"),
-    "limit": ("cannot set the limit of {what}", "it is above what this host itself may use: lower it"),
+    "group": ("cannot put the plugin into its control group", "check that this user can write to it"),
+    "limit": ("cannot set the limit of {what}", "the limit is above that of the host itself: lower it"),
     "landlock": (
         "cannot confine the plugin with Landlock",
-        "the kernel has none, or it is not switched on (lsm=landlock,... at boot): `plughost doctor` tells",
+        "the kernel lacks Landlock, or has it switched off (lsm=landlock,... at boot): run `plughost doctor`",
     ),
     "moved": (
         "{what} is no longer what it was when the plugin was added",
-        "if it was replaced on purpose, reload the plugin; if not, find out who may write there",
+        "if it was replaced on purpose, reload the plugin; if not, find out who can write there",
     ),
     "forward": ("cannot start the network forwarder of the sandbox", "run `plughost doctor`"),
     "capabilities": ("cannot drop the privileges of the plugin", "run `plughost doctor`"),
     "seccomp": (
         "cannot filter the system calls of the plugin",
-        "the kernel has no seccomp filters, or there is none for this processor (x86-64 and arm64 have one)",
+        "the kernel has no seccomp filters, or plughost has none for this processor (only x86-64 and arm64)",
     ),
     "descriptors": ("cannot close the descriptors of the sandbox", "confinement needs Linux 5.9 or newer"),
     "words": (
         "plughost-inner does not understand {what!r}",
-        "it has another version: reinstall plughost",
+        "its version differs from plughost's: reinstall plughost",
     ),
 }
 
@@ -93,7 +94,7 @@ def explain(program: str, cwd: str | None, stage: str, number: int, what: str) -
 
 def _hint(program: str, number: int) -> str:
     if number == errno.ENOENT and os.path.exists(program):
-        return "the file is there, but the interpreter on its first line, or its loader, is not"
+        return "the file exists, but the interpreter on its first line, or its loader, does not"
     return {
         errno.ENOENT: "check the path of the command",
         errno.EACCES: f"make it executable (chmod +x {program}) and reachable for this user",
@@ -108,5 +109,5 @@ def _hint_inside(number: int) -> str:
         errno.EACCES: "it must be executable and granted inside the sandbox, with its interpreter and loader;"
         " a program below a private folder (mode 0700) cannot be reached by another user",
         errno.ENOEXEC: "it is not a program; a script needs a first line such as #!/usr/bin/env python3",
-        errno.ENOMEM: "the plugin's memory limit leaves no room to start it: raise it",
+        errno.ENOMEM: "the plugin's memory limit is too low to start it: raise limits.memory",
     }.get(number, "")

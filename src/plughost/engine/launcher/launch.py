@@ -139,7 +139,7 @@ class LaunchReport:
         if launch.confine != "-" and b"confined" not in self._lines():
             return LaunchFailed(
                 f"{os.path.basename(launch.command[0])} ended before the plugin was confined: it was not run",
-                hint="its last lines on stderr tell why; `plughost doctor` shows what works here",
+                hint="see its last lines on stderr; `plughost doctor` shows what works on this machine",
             )
         return None
 

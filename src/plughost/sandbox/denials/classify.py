@@ -38,9 +38,7 @@ PROBED = re.compile(
 SOUGHT_ABOVE = re.compile(
     r"package\.json|pyvenv\.cfg|pybuilddir\.txt|python[\d.]*\._pth|bunfig\.toml|deno\.jsonc?|tsconfig\.json"
 )
-INSTALLED = (
-    "it is in a private cache of its user: install it for all users, in a folder such as /usr/local/bin"
-)
+INSTALLED = "it is in a user's private cache: install it for all users, in a folder such as /usr/local/bin"
 
 
 class Denial(msgspec.Struct, frozen=True):
@@ -142,15 +140,15 @@ def format_denial(denial: Denial | None, granting: Mapping[str, str]) -> tuple[s
     denial of None stands for all further ones, which are not reported one by one."""
     if denial is None:
         return (
-            "more files, programs and hosts: not granted",
-            "too many to list: allow those above, or a folder",
+            "further files, programs and hosts were denied",
+            "there are too many to list: allow those above, or a whole folder",
         )
     return escape_controls(f"{denial.kind} {denial.real}: {denial.why}"), _remedy(denial, granting)
 
 
 def _remedy(denial: Denial, granting: Mapping[str, str]) -> str:
     if any("\ud800" <= letter <= "\udfff" for letter in denial.path):
-        return "no grant can spell its name: rename it, or allow a folder above it"
+        return "its name is not valid UTF-8, so no grant can name it: rename it, or allow a parent folder"
     if denial.helps:
         return denial.helps
     is_endpoint = denial.kind == "connect" and denial.path != connections.ANY_NAME

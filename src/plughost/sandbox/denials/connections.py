@@ -42,12 +42,12 @@ def classify_connection(dialled: Endpoint, endpoints: Iterable[Endpoint]) -> tup
     not help."""
     place = str(Endpoint(dialled.host, dialled.port))
     if dialled.port == NAME_SERVER:
-        return "to a host by its name", "names are there only of what is granted", ""
+        return "to a host by its name", "only granted host names can be looked up", ""
     if match_grant(endpoints, dialled.host, dialled.port) is not None:
         return (
             place,
-            "not past its proxy",
-            "a granted address is reached by the proxy in HTTPS_PROXY, a granted name by any client",
+            "connected directly instead of through the proxy",
+            "use the proxy in HTTPS_PROXY for a granted address; a granted host name works with any client",
         )
     return place, "not granted", ""
 
@@ -57,5 +57,5 @@ def grant_for(connection: Connection, granting: Mapping[str, str]) -> str:
     if connection.wanting is not None:
         return str(grant_hint.grant_hint("connect", connection.wanting, granting))
     if connection.host:
-        return "TLS has to be opened to the name that was connected to"
-    return "no connection was asked for"
+        return "the TLS server name must be the host that was connected to"
+    return "the request was not a valid CONNECT request"

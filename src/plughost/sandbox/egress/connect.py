@@ -59,16 +59,14 @@ def parse_connect(head: bytes) -> tuple[str, int]:
     """
     request = _REQUEST.fullmatch(head.partition(b"\r\n")[0])
     if request is None:
-        raise ConnectRefusal(400, "this is a proxy; ask it for `CONNECT host:port HTTP/1.1`")
+        raise ConnectRefusal(400, "this is a proxy; send `CONNECT host:port HTTP/1.1`")
     if request[1] != b"CONNECT":
         raise ConnectRefusal(
-            405, "only CONNECT is answered; for http:// connect to the host itself, without a proxy"
+            405, "only CONNECT is supported; for http://, connect to the host directly, without a proxy"
         )
     authority = _AUTHORITY.fullmatch(request[2].decode("ascii"))
     if authority is None:
-        raise ConnectRefusal(
-            400, "after CONNECT comes host:port and nothing else, such as api.example.com:443"
-        )
+        raise ConnectRefusal(400, "CONNECT takes host:port only, such as api.example.com:443")
     port = int(authority[2])
     if not 0 < port < 65536:
         raise ConnectRefusal(400, f"there is no port {port}")

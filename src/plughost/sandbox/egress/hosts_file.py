@@ -45,7 +45,9 @@ def proxy_environment(endpoints: Iterable[Endpoint]) -> ProxyEnvironment:
     listeners = {(loopbacks[host], port): host for host, port in wanted if host in loopbacks}
     proxy = next(port for port in _PROXY_PORTS if ("127.0.0.1", port) not in listeners)
     if len(listeners) >= MAX_LISTENERS:
-        raise InvalidSpec(f"{len(listeners)} endpoints for one plugin; there is room for {MAX_LISTENERS - 1}")
+        raise InvalidSpec(
+            f"{len(listeners)} endpoints are granted to one plugin; at most {MAX_LISTENERS - 1} are possible"
+        )
     named = [
         f"{loopback} {host}\n"
         for host, loopback in loopbacks.items()

@@ -59,7 +59,7 @@ class LateSniFilter:
         while (at := _next_start(seen, at)) >= 0:
             starts += 1
             if starts > MOST_STARTS:
-                raise SniMismatch("too much of what it sends looks like the beginning of TLS")
+                raise SniMismatch("too much of its data looks like the start of TLS")
             is_hello = _is_hello(seen[at : at + _LOOK])
             if is_hello is None and undecided is None:
                 undecided = at
@@ -76,7 +76,7 @@ class LateSniFilter:
     def end(self) -> None:
         """The plugin sends no more; SniMismatch when an incomplete hello is held back."""
         if self._passed < len(self._seen):
-            raise SniMismatch("its ClientHello ends before it is whole")
+            raise SniMismatch("its ClientHello is incomplete")
 
     def _pass(self, end: int, kept: int) -> bytes:
         """Returns the bytes up to `end` that were not passed on yet; those from `kept` on are scanned

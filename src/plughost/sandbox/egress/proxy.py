@@ -157,7 +157,7 @@ class EgressProxy:
             await linger(plugin)
             return
         except OSError:
-            state.why = "the plugin broke it off before it had asked"
+            state.why = "the plugin closed the connection before its request was complete"
             return
         with server:
             state.verdict, state.why = "made", "done"
@@ -174,7 +174,7 @@ class EgressProxy:
             except TunnelClosed as end:
                 state.why = str(end)
             except OSError:
-                state.why = "the plugin broke it off"
+                state.why = "the plugin closed the connection"
 
     async def _read_head(self, plugin: socket.socket) -> tuple[bytes, bytes]:
         """The head of the request, and the bytes that came after it."""
@@ -186,11 +186,11 @@ class EgressProxy:
                         raise ConnectRefusal(431, f"a request has at most {self._limits.head} bytes")
                     data = await self._loop.sock_recv(plugin, self._limits.head - len(head))
                     if not data:
-                        raise ConnectRefusal(400, "the request ended before it was whole")
+                        raise ConnectRefusal(400, "the request is incomplete")
                     head += data
         except TimeoutError:
             raise ConnectRefusal(
-                408, f"the request was not whole within {self._limits.head_seconds:g} s"
+                408, f"the request was not complete within {self._limits.head_seconds:g} s"
             ) from None
         return bytes(head[:end]), bytes(head[end + 4 :])
 
@@ -219,11 +219,13 @@ class EgressProxy:
         except OSError:
             found = []
         if not found:
-            raise ConnectRefusal(502, f"the name {host} cannot be looked up")
+            raise ConnectRefusal(502, f"the name {host} cannot be resolved")
         private = [str(address) for address in found if not is_remote(address)]
         if private and not endpoint.private:
             needed = Endpoint(host, state.port, private=True)
-            raise ConnectRefusal(403, f"{host} leads to {private[0]}, which is not public", needed)
+            raise ConnectRefusal(
+                403, f"{host} resolves to {private[0]}, which is not a public address", needed
+            )
         return found[:ADDRESSES]
 
     async def _connect(self, address: Address, port: int) -> socket.socket:
@@ -255,7 +257,7 @@ class EgressProxy:
     def _spend(self, count: int) -> None:
         self._bytes_left -= count
         if self._bytes_left < 0:
-            raise TunnelClosed("more bytes than this plugin may send and receive")
+            raise TunnelClosed("the plugin has used up the bytes that it may send and receive")
 
 
 def _redact_request_line(request: bytes) -> str:

@@ -70,7 +70,7 @@ class SniFilter:
         while len(self._held) >= self.needed:
             if not self._is_second and (is_none := self._is_no_tls()) is not False:
                 if is_none and self.tls_only:
-                    raise NotTLS("it begins with something else than TLS, on a port that is for TLS alone")
+                    raise NotTLS("the connection does not start with TLS, but the port is for TLS only")
                 return bytes(self._held) if is_none else None
             hello = self._hello()
             if hello is not None:
@@ -86,7 +86,7 @@ class SniFilter:
             if not bytes((_CLIENT_HELLO, 3)).startswith(held[2:4]):
                 return True
             if len(held) >= self.needed:
-                raise SniMismatch(f"its ClientHello names no host; it has to name {self.name}")
+                raise SniMismatch(f"its ClientHello names no host; it must name {self.name}")
             return None
         return held[0] not in _CONTENT_TYPES or (len(held) > 1 and held[1] > _LAST_VERSION)
 
@@ -97,7 +97,7 @@ class SniFilter:
     def end(self) -> bytes:
         """The plugin sends no more: SniMismatch when a hello was incomplete."""
         if self._held:
-            raise SniMismatch("its ClientHello ends before it is whole")
+            raise SniMismatch("its ClientHello is incomplete")
         return bytes(self._held)
 
     def _hello(self) -> bytes | None:
@@ -112,7 +112,7 @@ class SniFilter:
                 at += 5 + size
                 continue
             if held[at] != _HANDSHAKE or not size:
-                raise SniMismatch("it opens TLS with something else than a ClientHello")
+                raise SniMismatch("its TLS does not start with a ClientHello")
             if size > MAX_HELLO:
                 raise SniMismatch("its ClientHello is too long")
             if len(held) < at + 5 + size:
@@ -121,12 +121,12 @@ class SniFilter:
             hello += held[at + 5 : at + 5 + size]
             at += 5 + size
             if hello[0] != _CLIENT_HELLO:
-                raise SniMismatch("it opens TLS with something else than a ClientHello")
+                raise SniMismatch("its TLS does not start with a ClientHello")
             whole = 4 + int.from_bytes(hello[1:4], "big") if len(hello) >= 4 else 0
             if whole > MAX_HELLO:
                 raise SniMismatch("its ClientHello is too long")
             if whole and len(hello) > whole:
-                raise SniMismatch("something else is in the record that its ClientHello ends in")
+                raise SniMismatch("there is other data in the last record of its ClientHello")
             if whole and len(hello) == whole:
                 self.hello_ends = at
                 return bytes(hello[4:whole])
@@ -139,9 +139,9 @@ class SniFilter:
         except ValueError:
             raise SniMismatch("its ClientHello cannot be read") from None
         if name is None:
-            raise SniMismatch(f"its ClientHello names no host; it has to name {self.name}")
+            raise SniMismatch(f"its ClientHello names no host; it must name {self.name}")
         if not same:
-            raise SniMismatch(f"its ClientHello names {name[:253]!a}, and not {self.name}")
+            raise SniMismatch(f"its ClientHello names {name[:253]!a}, not {self.name}")
 
 
 class ServerHelloReader:
@@ -219,7 +219,7 @@ class _Cursor:
     def take(self, count: int) -> bytes:
         taken = self._data[self._at : self._at + count]
         if len(taken) != count:
-            raise ValueError("it ends too early")
+            raise ValueError("it is too short")
         self._at += count
         return taken
 
@@ -231,4 +231,4 @@ class _Cursor:
 
     def finish(self) -> None:
         if not self.at_end:
-            raise ValueError("it goes on after its end")
+            raise ValueError("there is data after its end")

@@ -91,7 +91,7 @@ class Tunnel:
             timeout = limits.idle_seconds if len(waiting) == len(tasks) else limits.half_closed_seconds
             left = max(self._up.moved, self._down.moved) + timeout - loop.time()
             if left <= 0:
-                raise TunnelClosed(f"no byte for {timeout:g} s")
+                raise TunnelClosed(f"no data for {timeout:g} s")
             done, _ = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
@@ -110,12 +110,12 @@ class Tunnel:
             if late is not None:
                 late.end()
         except SourceBroken:
-            raise TunnelClosed("the plugin broke it off") from None
+            raise TunnelClosed("the plugin closed the connection") from None
         except TargetBroken:  # earlier bytes of the server are still on their way
             self._server_write_closed = True
             return
         if not self._server_done and _hung_up(self._plugin):
-            raise TunnelClosed("the plugin broke it off")
+            raise TunnelClosed("the plugin closed the connection")
         with contextlib.suppress(OSError):
             self._server.shutdown(socket.SHUT_WR)
 
@@ -132,10 +132,10 @@ class Tunnel:
                     data = await loop.sock_recv(self._plugin, BUFFER)
         except TimeoutError:
             raise SniMismatch(
-                f"its ClientHello was not whole within {self._limits.head_seconds:g} s"
+                f"its ClientHello was not complete within {self._limits.head_seconds:g} s"
             ) from None
         except OSError:
-            raise TunnelClosed("the plugin broke it off") from None
+            raise TunnelClosed("the plugin closed the connection") from None
         return opening.end()
 
     async def _send_hello(self, data: bytes, opening: SniFilter) -> bytes:
@@ -153,7 +153,7 @@ class Tunnel:
 
     def _check_answer(self) -> None:
         if not self._server_hello.is_tls:
-            raise NotTLS("the server does not answer with TLS, on a port that is for TLS alone")
+            raise NotTLS("the server does not answer with TLS, but the port is for TLS only")
 
     def _on_server_bytes(self, data: memoryview) -> None:
         if not self._hello_answered.is_set() and self._server_hello.feed(bytes(data)):
@@ -163,9 +163,9 @@ class Tunnel:
         try:
             await self._down.run(b"")
         except SourceBroken:
-            raise TunnelClosed("the server broke it off") from None
+            raise TunnelClosed("the server closed the connection") from None
         except TargetBroken:
-            raise TunnelClosed("the plugin broke it off") from None
+            raise TunnelClosed("the plugin closed the connection") from None
         self._server_done = True
         self._hello_answered.set()
         with contextlib.suppress(OSError):

@@ -214,7 +214,7 @@ def _missing_capabilities(
         yield Missing(
             "capability",
             str(wanted),
-            f"only {', '.join(part)} is granted" if part else "no grant names it",
+            f"only {', '.join(part)} is granted" if part else "it is not granted",
             f"grants = {_toml_list([*spec.grants, *words])}",
             " ".join(f"--grant {shlex.quote(word)}" for word in (*usual, *words)),
         )
@@ -265,9 +265,9 @@ def _bound(decided: SandboxPlan, limits: ResourceLimits) -> EnforcedLimit:
     if decided.confined != "strict":
         network = "no sockets at all"
     elif decided.access.connect:
-        network = "its own: a proxy of the host leads to what it may connect to, and nowhere else"
+        network = "private, with a proxy of the host to the allowed hosts only"
     else:
-        network = "its own, and empty"
+        network = "private, without any connection"
     strict = decided.confined == "strict"
     return EnforcedLimit(
         read_only=_paths(places, writable=False),
@@ -282,8 +282,9 @@ def _bound(decided: SandboxPlan, limits: ResourceLimits) -> EnforcedLimit:
 def _elsewhere(spec: PluginSpec, decided: SandboxPlan | None) -> Iterator[str]:
     if decided is not None and decided.starts_in in ("/tmp", "$TMPDIR") and spec.cwd is not None:
         yield (
-            f"it starts in {decided.starts_in}: nothing of {spec.cwd} is there inside, which is only where "
-            'it is bound; `cwd = "."` says that this is its own folder'
+            f"it starts in {decided.starts_in}: {spec.cwd} is not visible in its sandbox, because it is "
+            "only where "
+            'plughost.toml is; if that is the plugin\'s own folder, set `cwd = "."`'
         )
 
 

@@ -15,8 +15,8 @@ def lints(spec: PluginSpec, confined: str) -> Iterator[str]:
     if confined != "none":
         return
     if spec.sandbox == "none":
-        yield f"it is chosen to run unconfined: it may do whatever its user may; {HOW} confines it"
+        yield f"sandbox none is set: it runs with all rights of its user; {HOW} confines it"
     if spec.allow != NONE:
-        yield f"`allow` is not enforced without a sandbox: it may reach everything; {HOW} holds it to that"
+        yield f"`allow` is not enforced without a sandbox: it can access everything; {HOW} enforces it"
     if spec.limits != ResourceLimits():
-        yield f"`limits` are not enforced without a sandbox; {HOW} holds it to them"
+        yield f"`limits` are not enforced without a sandbox; {HOW} enforces them"

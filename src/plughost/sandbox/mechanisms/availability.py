@@ -63,7 +63,7 @@ def mechanisms(machine: KernelFeatures, around: MechanismReport) -> Iterator[Mec
     yield Mechanism(
         "launcher",
         around.compiled,
-        "compiled" if around.compiled else "Python: slower starts, and no way out to granted endpoints",
+        "compiled" if around.compiled else "Python: slower starts, and no connections to granted endpoints",
         "" if around.compiled else _COMPILER,
     )
     yield Mechanism(
@@ -103,7 +103,7 @@ def unavailable(confined: str, machine: KernelFeatures) -> tuple[str, str] | Non
 
 
 _WATCHABLE = (
-    "Linux 5.5 or later, outside containers whose own system calls are watched (LXD), and "
+    "Linux 5.5 or later, outside containers that intercept system calls (LXD), and "
     "kernel.yama.ptrace_scope at most 1"
 )
 _NOT_BUILT = "no C compiler or no static libc when plughost was built"
@@ -126,10 +126,14 @@ def _bubblewrap(machine: KernelFeatures) -> Mechanism:
 
 def _namespaces(machine: KernelFeatures) -> Mechanism:
     if machine.bubblewrap is None:
-        return Mechanism("namespaces", False, "not tried: bubblewrap makes them")
+        return Mechanism("namespaces", False, "not tested: bubblewrap creates them")
     if machine.namespaces:
         return Mechanism("namespaces", False, machine.namespaces, machine.remedy)
-    counted = "" if machine.separate_nproc else "; processes are counted with the user's others (Linux 5.14)"
+    counted = (
+        ""
+        if machine.separate_nproc
+        else "; the process limit also counts the user's other processes (before Linux 5.14)"
+    )
     return Mechanism("namespaces", True, f"user, mount, PID, network, IPC{counted}")
 
 
@@ -149,7 +153,7 @@ def _user(machine: KernelFeatures, around: MechanismReport) -> Mechanism:
     if around.users:
         return Mechanism("user", True, f"root: each plugin becomes a user of {UIDS[0]} to {UIDS[-1]}")
     remedy = f"map the uids {UIDS[0]} to {UIDS[-1]} into this container, or run the host as another user"
-    return Mechanism("user", False, "root, and there is no user that a plugin could become", remedy)
+    return Mechanism("user", False, "root, but there is no unprivileged user for plugins", remedy)
 
 
 def _groups(parent: cgroups.CgroupParent | str | None) -> Mechanism:
@@ -159,7 +163,7 @@ def _groups(parent: cgroups.CgroupParent | str | None) -> Mechanism:
         return Mechanism(
             "control groups",
             False,
-            "none: memory is summed by the host a few times a second",
+            "none: the host measures memory a few times per second",
             "delegate a v2 group (systemd-run --user -p Delegate=yes), or name one in PLUGHOST_CGROUP",
         )
     where = parent.folders["memory"]

@@ -158,7 +158,7 @@ def _remedy(problem: str) -> str:
         return f"map the uids {UIDS[0]} to {UIDS[-1]} into it, or run the host as another user"
     if _is_chroot():
         return (
-            "the host runs in a chroot, where the kernel makes no user namespaces: run it outside, or in a "
+            "the host runs in a chroot, where the kernel allows no user namespaces: run it outside, or in a "
             "container that changes its root with pivot_root; or choose the class landlock"
         )
     if _setting("user/max_user_namespaces") == "0":
@@ -172,10 +172,10 @@ def _remedy(problem: str) -> str:
         )
     if "proc" in problem.lower() or os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv"):
         return (
-            "a container that allows no namespaces in it: run it with --security-opt seccomp=unconfined "
+            "this container allows no namespaces: run it with --security-opt seccomp=unconfined "
             "--security-opt systempaths=unconfined, or choose the class landlock"
         )
-    return "nothing here says what forbids it; the class landlock needs no namespaces"
+    return "the cause is unknown; the class landlock needs no namespaces"
 
 
 def _is_chroot() -> bool:

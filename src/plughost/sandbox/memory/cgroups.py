@@ -128,8 +128,8 @@ def find(named: str | None = None, mounts: str = "/sys/fs/cgroup") -> CgroupPare
         return CgroupParent(1, folders)
     expected = " and ".join(_expected_paths(named, mounts))
     raise InvalidSpec(
-        f"no plugin can be put below the control group {named!r}: {expected} "
-        "must be there, be this user's to write to, and have the controllers memory and pids"
+        f"plugins cannot be put into the control group {named!r}: {expected} "
+        "must exist, be writable for this user, and have the controllers memory and pids"
     )
 
 

@@ -38,8 +38,8 @@ class CodeDirs:
         real = self._recorder(folder).real
         if self._is_shared(real):
             raise SandboxUnavailable(
-                f"its folder would be {real}, which holds far more than its own code",
-                hint="give the plugin a folder of its own (cwd), and grant what else it may read",
+                f"its folder would be {real}, which contains far more than its own code",
+                hint="give the plugin its own folder (cwd), and grant the other files that it needs",
             )
         self._policy.code.append(real)
 

@@ -175,7 +175,9 @@ class CommandResolver:
                 word = Word.PLUGIN if self._path_from_plugin else Word.OPERATOR
             else:
                 path, script, by_kernel = line.interpreter, real, True
-        raise SandboxUnavailable(f"the interpreter of {start!r} is a script, and its interpreter, and so on")
+        raise SandboxUnavailable(
+            f"the interpreter of {start!r} is a script, whose interpreter is a script in turn, and so on"
+        )
 
     def _program(self, path: str, word: Word, script: str | None) -> tuple[str, Word]:
         """The real path of a program that may be used, and who counts as the author of what is written in it.
@@ -183,10 +185,12 @@ class CommandResolver:
         `script` is the file whose shebang names it, if one does.
         """
         if not path.startswith("/"):
-            raise SandboxUnavailable(f"the interpreter {path!r} is not given with its whole path")
+            raise SandboxUnavailable(f"the interpreter {path!r} is not an absolute path")
         walked = self._recorder(path)
         if not os.path.isfile(walked.real):
-            raise LaunchFailed(f"cannot execute {path!r}: no program", hint="check the path of the command")
+            raise LaunchFailed(
+                f"cannot execute {path!r}: it is not a program", hint="check the path of the command"
+            )
         after = self._policy.word_after(walked, word)
         if self._policy.may_lead(walked, by_plugin=word is Word.PLUGIN or script is not None):
             return walked.real, after
@@ -194,12 +198,13 @@ class CommandResolver:
             return walked.real, after
         if trusted_files.is_public(walked.real):
             raise SandboxUnavailable(
-                f"it wants to run {path}, and the way there is neither part of it nor public",
-                hint="if it is meant to run that, name it in the command, in a plughost.toml of your own",
+                f"it tries to run {path}, but the path leads through a folder that is neither part of the "
+                "plugin nor public",
+                hint="if that is intended, name the program in `command` in a plughost.toml of your own",
             )
         raise SandboxUnavailable(
-            f"it leads to {walked.real}, which is neither part of it nor a public program",
-            hint=f"if it is meant to run that, grant it: execute {walked.real}",
+            f"its program leads to {walked.real}, which is neither part of the plugin nor a public program",
+            hint=f"if that is intended, grant it: execute {walked.real}",
         )
 
     def _is_venv_interpreter(self, script: str, walked: trusted_files.Walk) -> bool:
@@ -221,14 +226,14 @@ class CommandResolver:
     def _by_name(self, line: Shebang, script: str) -> str:
         if not interpreters.is_interpreter(line.interpreter):
             raise SandboxUnavailable(
-                f"the first line of {script} wants {line.interpreter!r}, which is not a known interpreter",
-                hint="give the command with its interpreter",
+                f"the first line of {script} names {line.interpreter!r}, which is not a known interpreter",
+                hint="put the interpreter into `command`",
             )
         found = shutil.which(line.interpreter, path=self._env.get("PATH", os.defpath))
         if found is None:
             raise LaunchFailed(
-                f"the first line of {script} wants {line.interpreter!r}, which is not found on PATH",
-                hint="install it, or give the plugin a PATH that leads to it",
+                f"the first line of {script} names {line.interpreter!r}, which is not found on PATH",
+                hint="install it, or set the plugin's PATH to include it",
             )
         return os.path.abspath(found)
 
@@ -241,7 +246,7 @@ class CommandResolver:
             walked = self._recorder(elf.loader)
             if not self._policy.may_lead(walked, by_plugin=True):
                 raise SandboxUnavailable(
-                    f"{real} wants the loader {elf.loader}, which is not a public file of the system",
+                    f"{real} needs the loader {elf.loader}, which is not a public file of the system",
                     hint=f"build it for this system, or statically; or grant it: execute {walked.real}",
                 )
             self._executes[walked.real] = None

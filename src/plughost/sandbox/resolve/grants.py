@@ -63,30 +63,28 @@ def _check_within(path: str, real: str, allowed: tuple[str, ...]) -> None:
     if above and not any(trusted_files.is_beneath(real, os.path.realpath(folder)) for folder in above):
         raise SandboxUnavailable(
             f"{path} is in {above[0]}, which is allowed, but leads to {real}, which is not",
-            hint=f"if that is meant, allow {real} itself",
+            hint=f"if that is intended, allow {real} itself",
         )
 
 
 def _resolve(path: str, resolved: str | None) -> trusted_files.Walk:
     if not os.path.isabs(path):
-        raise SandboxUnavailable(
-            f"the granted path {path!r} is relative", hint="grant it with its whole path"
-        )
+        raise SandboxUnavailable(f"the granted path {path!r} is relative", hint="grant an absolute path")
     try:
         walked = trusted_files.walk(path) if resolved is None else trusted_files.walk_again(path, resolved)
     except OSError as error:
         raise SandboxUnavailable(
-            f"the granted path {path} cannot be given: {error.strerror}",
-            hint="create it, or take the grant back",
+            f"the granted path {path} cannot be used: {error.strerror}",
+            hint="create it, or remove the grant",
         ) from error
     if not trusted_files.is_plain(walked.real):
         raise SandboxUnavailable(
             f"the granted path {path} is neither a file nor a folder",
-            hint="sockets, FIFOs and devices are not given to a plugin",
+            hint="sockets, FIFOs and devices cannot be granted",
         )
     if walked.real == "/" or any(trusted_files.is_beneath(walked.real, folder) for folder in KERNELS):
         raise SandboxUnavailable(
-            f"the granted path {path} must not be given to a plugin",
+            f"the path {path} cannot be granted to a plugin",
             hint="grant the folders it needs, each by name",
         )
     return walked

@@ -35,9 +35,9 @@ def read_shebang(path: str) -> Shebang | None:
         return parse(_head(path))
     except ValueError as error:
         raise SandboxUnavailable(
-            f"the first line of {path} cannot be used in a sandbox: {error}. There, `env` may only name an "
-            "interpreter and its arguments: it takes no options of its own and sets no variables",
-            hint="write #!/usr/bin/env python3 or the like, and set variables by `env` in plughost.toml",
+            f"the first line of {path} cannot be used in a sandbox: {error}. There, `env` can only name an "
+            "interpreter and its arguments, without options and variables",
+            hint="write a line such as #!/usr/bin/env python3, and set variables with `env` in plughost.toml",
         ) from None
 
 

@@ -58,7 +58,7 @@ def walk(path: str, lstat: Callable[[str], os.stat_result] = os.lstat) -> Walk:
     `lstat` is called for each step, with its real path.
     """
     if len(path) > LONGEST or "\0" in path:
-        raise SandboxUnavailable(f"no file can have the path {path[:64]!r}")
+        raise SandboxUnavailable(f"{path[:64]!r} is not a valid file path")
     todo = [name for name in path.split("/") if name][::-1]
     here = ""
     links: list[tuple[str, str]] = []
@@ -100,8 +100,8 @@ def walk_again(path: str, resolved: str) -> Walk:
 
 def _replaced(path: str) -> SandboxUnavailable:
     return SandboxUnavailable(
-        f"{path} was replaced while it was looked at: it leads elsewhere now",
-        hint="if that is meant, remove the plugin and add it again; if not, find out who may write there",
+        f"{path} was replaced while it was being checked: it leads to another place now",
+        hint="if that is intended, remove the plugin and add it again; if not, find out who can write there",
     )
 
 

@@ -59,7 +59,8 @@ class ByManifest(msgspec.Struct, frozen=True):
         if not any(_is_beneath(real, os.path.realpath(folder)) for folder in self.allowed):
             raise Denied(
                 f"capability denied: {capability}",
-                hint="other users of this machine cannot read it, so its manifest's word is not enough: to "
+                hint="other users of this machine cannot read it, so its manifest cannot grant access to "
+                "it: to "
                 f"allow it, grant {capability} by name, or allow its folder: --allow read=FOLDER",
             )
 
@@ -83,7 +84,7 @@ class Files:
             folder = os.path.expanduser(os.fspath(root))
             if not os.path.isabs(folder) or "\0" in folder:
                 raise InvalidSpec(
-                    f"the folder of {capability} must be an absolute path, it is {os.fspath(root)!r}"
+                    f"the folder of {capability} must be an absolute path, not {os.fspath(root)!r}"
                 )
             self._roots[capability] = folder
 
@@ -192,7 +193,7 @@ def _check_name(verb: str, path: str) -> None:
     except UnicodeEncodeError:
         possible = False
     if not possible:
-        raise _invalid(verb, path, "no file has such a name")
+        raise _invalid(verb, path, "this is not a valid file name")
 
 
 def _spellings(folder: str) -> list[list[str]]:
@@ -244,7 +245,7 @@ def _open_file(path_fd: int, target: GrantedFolder, limit: int | None, by_manife
         file = target.open(os.O_RDONLY)  # without /proc: by its name, if it is still the same file
     if identity(file) != (info.st_dev, info.st_ino):
         os.close(file)
-        raise OSError(errno.ESTALE, "it was replaced while it was opened")
+        raise OSError(errno.ESTALE, "it was replaced while it was being opened")
     return file
 
 

@@ -124,7 +124,7 @@ class Network:
         except TimeoutError as error:
             if self._closed:
                 raise Stopped("the host's network service was closed") from error
-            raise InvalidSpec(f"fetch {hop.target}: not done within {self._timeout:g} s") from error
+            raise InvalidSpec(f"fetch {hop.target}: not finished within {self._timeout:g} s") from error
 
     async def close(self) -> None:
         """Cancel all running fetches, and return when their connections are closed."""
@@ -193,13 +193,15 @@ def first_hop(request: Fetch) -> Hop:
         raise InvalidSpec(f"fetch {shown(request.url)}: {error}") from None
     method = request.method.upper() or "GET"
     if not _TOKEN.fullmatch(method) or method in _REFUSED_METHODS:
-        raise InvalidSpec(f"fetch {target}: the method {bounded(request.method, 32)!a} is not sent")
+        raise InvalidSpec(f"fetch {target}: the method {bounded(request.method, 32)!a} is not supported")
     headers = []
     for name, value in request.headers:
         if not _TOKEN.fullmatch(name):
             raise InvalidSpec(f"fetch {target}: {bounded(name, 64)!a} is not a header name")
         if not _VALUE.fullmatch(value):
-            raise InvalidSpec(f"fetch {target}: the header {bounded(name, 64)} is not all printable ASCII")
+            raise InvalidSpec(
+                f"fetch {target}: the header {bounded(name, 64)} has characters that are not printable ASCII"
+            )
         if name.lower() not in _HOST_HEADERS and not name.lower().startswith("proxy-"):
             headers.append((name, value.strip()))
     given = {name.lower() for name, _ in headers}
@@ -231,7 +233,7 @@ def _denial(host: str, private: bool = False) -> Denied:
     hint = f"to allow it, grant network for the host {host}"
     if private:
         hint = (
-            f"the host {host} has a private address or one of this machine; only the operator can open it: "
+            f"the host {host} has a private or local address, which only the operator can allow: "
             f"to allow it, grant network={host}"
         )
     return Denied("capability denied: network", hint=hint)

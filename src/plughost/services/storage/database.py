@@ -147,21 +147,23 @@ class KeyValueDatabase:
         if code == sqlite3.SQLITE_BUSY:
             return Overloaded(
                 f"another program has kept {self._path} locked for {BUSY_TIMEOUT:g} s",
-                hint="try again; if it stays so, see which program has the file open",
+                hint="try again; if that does not help, find out which program has the file open",
             )
         if code == sqlite3.SQLITE_FULL:
-            return Overloaded(f"no room for {self._path}", hint="make room on the disk, or delete keys")
+            return Overloaded(
+                f"no disk space is left for {self._path}", hint="free disk space, or delete keys"
+            )
         self.close()
         if isinstance(error, PluginError):
             return error.copy()
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             return PluginError(
                 f"the storage in {self._path} is damaged: {error}",
-                hint="nothing was deleted: move the file, and those with -wal and -shm, away;"
-                " then put a backup in its place, or start empty",
+                hint="nothing was deleted: move the file and its -wal and -shm files away;"
+                " then restore a backup, or start empty",
             )
         return PluginError(
-            f"the storage in {self._path} failed: {error}", hint="see to the file, its folder and its disk"
+            f"the storage in {self._path} failed: {error}", hint="check the file, its folder and its disk"
         )
 
 

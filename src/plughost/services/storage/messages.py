@@ -87,7 +87,7 @@ def value_of(value: msgspec.Raw) -> bytes:
     """Check the size of a value; raises InvalidSpec."""
     octets = bytes(value)
     if not octets:
-        raise InvalidSpec("a value must be JSON; there is none")
+        raise InvalidSpec("the value is missing; it must be JSON")
     if len(octets) > MAX_VALUE:
         raise InvalidSpec(f"a value of {len(octets)} bytes is over the limit of {MAX_VALUE}")
     return octets
@@ -110,7 +110,7 @@ def _octets(text: str, what: str) -> bytes:
     try:
         octets = text.encode()
     except UnicodeEncodeError:
-        raise InvalidSpec(f"a {what} must be Unicode text; half a surrogate pair is none") from None
+        raise InvalidSpec(f"a {what} must be valid Unicode, without unpaired surrogates") from None
     if len(octets) > MAX_KEY:
         raise InvalidSpec(f"a {what} of {len(octets)} bytes is over the limit of {MAX_KEY}")
     return octets

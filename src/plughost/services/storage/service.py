@@ -148,7 +148,7 @@ class Storage(BaseService):
         if store is None:
             store = self._stores[name, owner] = PluginStore(name, self.file_of(name), self._quota, owner)
         if len(store.waiting) >= MAX_WAITING:
-            raise Overloaded(f"{len(store.waiting)} requests to its storage wait already")
+            raise Overloaded(f"{len(store.waiting)} storage requests of this plugin are already waiting")
         waiting = StorageRequest(request, caller, asyncio.get_running_loop().create_future())
         store.waiting.append(waiting)
         if caller not in store.callers:

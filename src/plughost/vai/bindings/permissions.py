@@ -81,16 +81,16 @@ def grant(asked: AskedPermissions, policies: Policies, *, trusted_inline: bool) 
             wanted, before = getattr(policy, name), granted[name]
             if wanted is not None and (now := intersect(before, wanted)) != before:
                 granted[name] = now
-                narrowed.append(f"{owner}: {name} {_format_value(now)} of {_format_value(before)}")
+                narrowed.append(f"{owner}: {name} {_format_value(now)} instead of {_format_value(before)}")
         if policy.egress_domains is not None:
             before, domains = domains, _intersect_hosts(domains, policy.egress_domains)
             if domains != before and granted["network"] == "egress":
                 narrowed.append(
-                    f"{owner}: egress_domains {_format_value(domains)} of {_format_value(before)}"
+                    f"{owner}: egress_domains {_format_value(domains)} instead of {_format_value(before)}"
                 )
     if granted["execution_class"] == "inline" and not trusted_inline:
         raise InvalidSpec(
-            "execution class inline is for publishers that are trusted for it",
+            "execution class inline is only for publishers that are trusted for inline",
             hint="trust its publisher for inline, or bind it with execution_class worker or isolated",
         )
     return GrantedPermissions(
@@ -152,11 +152,11 @@ def policy_problems(policies: Policies) -> list[str]:
             value = getattr(policy, name)
             values = value if isinstance(value, frozenset) else {value} - {None}
             wrong += [
-                f"{owner}: {name} {truncate(word)} is none of {', '.join(known)}"
+                f"{owner}: {name} {truncate(word)} is not one of {', '.join(known)}"
                 for word in sorted(values - {*known}, key=str)
             ]
         for name in ("timeout_ms", "max_concurrency"):
             value = getattr(policy, name)
             if value is not None and (type(value) is not int or value < 1):
-                wrong.append(f"{owner}: {name} is a number from 1 on, not {truncate(value)}")
+                wrong.append(f"{owner}: {name} must be a whole number of at least 1, not {truncate(value)}")
     return wrong

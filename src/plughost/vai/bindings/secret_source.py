@@ -46,13 +46,13 @@ async def reveal_all(source: SecretSource, uris: Mapping[str, str], slots: list[
     """
     missing = [slot for slot in slots if slot not in uris]
     if missing:
-        raise InvalidSpec(f"the binding fills no secret slot {', '.join(missing)}")
+        raise InvalidSpec(f"the binding has no secret for the slot {', '.join(missing)}")
     values = {slot: await source.reveal(uris[slot]) for slot in slots}
     for slot, value in values.items():
         if len(value) <= MAX_IGNORED:
             raise InvalidSpec(
-                f"the secret {uris[slot]} is too short to be kept secret",
-                hint=f"give it {MAX_IGNORED + 1} or more characters; put other values into config",
+                f"the secret {uris[slot]} is too short to be redacted reliably",
+                hint=f"use at least {MAX_IGNORED + 1} characters; put values that are not secret into config",
             )
     return values
 
@@ -65,7 +65,7 @@ def _read(path: str, uri: str) -> str:
     try:
         with open(path, "rb", opener=_open_nofollow) as file:
             if os.fstat(file.fileno()).st_mode & 0o077:
-                raise InvalidSpec(f"{path} may be read by others", hint=f"chmod 600 {path}")
+                raise InvalidSpec(f"{path} can be read by other users", hint=f"chmod 600 {path}")
             value = file.read(MAX_BYTES + 1)
         if len(value) > MAX_BYTES:
             raise InvalidSpec(f"{path} is larger than {MAX_BYTES} bytes")
@@ -73,5 +73,5 @@ def _read(path: str, uri: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise InvalidSpec(
-            f"the secret {uri} cannot be read: {reason}", hint=f"put its value into {path}, mode 600"
+            f"the secret {uri} cannot be read: {reason}", hint=f"write its value to {path}, with mode 600"
         ) from None

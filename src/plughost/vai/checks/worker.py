@@ -126,7 +126,7 @@ class Worker:
                 reply = msgspec.json.decode(view[:head], type=dict[str, Any])
             except ValueError as error:
                 done.set_exception(
-                    HostFailed(f"a worker process replied with something else than JSON: {error}")
+                    HostFailed(f"a worker process replied with something other than JSON: {error}")
                 )
             else:
                 done.set_result((reply, view[head:]))

@@ -64,10 +64,10 @@ class ChildRuns:
     async def start(self, guest: Guest, _: str, head: RequestHead, body: bytes) -> HttpAnswer:
         policy = guest.harness.policy
         if policy.max_depth < 1:
-            raise HttpProblem(403, "too_deep", "runs are not nested any deeper here")
+            raise HttpProblem(403, "too_deep", "the maximum depth of nested runs is reached")
         asked = read(body, NewRun)
         if asked.parent_run_id not in (None, guest.run.invocation.related.run_id):
-            raise HttpProblem(403, "not_its_own", "a child run is a part of its parent's own run")
+            raise HttpProblem(403, "not_its_own", "parent_run_id must be the caller's own run")
         if asked.session_id is not None:
             await its_own(guest, self._state.sessions.session(asked.session_id))
         if asked.chain_id is not None:
@@ -82,7 +82,7 @@ class ChildRuns:
         try:
             if not await self._state.runs.start(run, policy.max_child_runs):
                 raise HttpProblem(
-                    403, "too_many_child_runs", f"{policy.max_child_runs} child runs are allowed"
+                    403, "too_many_child_runs", f"{policy.max_child_runs} child runs are the maximum"
                 )
         except InvalidSpec:  # it was begun before, with the same key
             return HttpAnswer(200, msgspec.to_builtins(await self._state.runs.run(run.run_id)))
@@ -109,7 +109,7 @@ class ChildRuns:
         asked = read(body, FinishedRun)
         run = await its_own(guest, self._state.runs.run(run_id))
         if run.invocation_id != guest.run.id or (run.export_id is not None and asked.status != CANCELLED):
-            raise HttpProblem(403, "not_its_own", "a run is finished by whoever does it")
+            raise HttpProblem(403, "not_its_own", "only the invocation that carries out a run can finish it")
         guest.spend(len(body))
         if (task := self._under_way.get(run_id)) is not None:
             task.cancel(BY_PARENT)
@@ -117,7 +117,7 @@ class ChildRuns:
             return HttpAnswer(200, msgspec.to_builtins(await self._state.runs.run(run_id)))
         output = await guest.run.redactor.redact_json_async(asked.output)
         if not await self._state.runs.finish(run_id, asked.status, output=output):
-            raise HttpProblem(409, "run_is_over", "the run is over already")
+            raise HttpProblem(409, "run_is_over", "the run has already ended")
         return HttpAnswer(200, msgspec.to_builtins(await self._state.runs.run(run_id)))
 
     async def _carry_out(self, run_id: str, wanted: Invocation) -> None:

@@ -147,7 +147,7 @@ class Gateway:
             except Exception as error:  # ours: the guest learns no more than that
                 context = {"message": f"the gateway failed at {head!r}", "exception": error}
                 asyncio.get_running_loop().call_exception_handler(context)
-                raise HttpProblem(500, "host_failure", "the gateway could not do that") from error
+                raise HttpProblem(500, "host_failure", "the gateway failed to handle the request") from error
             finally:
                 guest.leave()
 

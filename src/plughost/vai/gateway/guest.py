@@ -39,7 +39,7 @@ class Guest:
         """What was asked of it; others begin nothing."""
         work = self.run.invocation.work
         if not isinstance(work, HarnessRequest):
-            raise HttpProblem(403, "harness_only", "runs and compactions are begun by harnesses only")
+            raise HttpProblem(403, "harness_only", "only a harness can start runs and compactions")
         return work
 
     @property
@@ -49,7 +49,7 @@ class Guest:
 
     def enter(self) -> None:
         if self._at_once >= MOST_AT_ONCE:
-            raise HttpProblem(429, "too_many_requests", f"{MOST_AT_ONCE} requests at a time are enough")
+            raise HttpProblem(429, "too_many_requests", f"{MOST_AT_ONCE} requests at a time are the maximum")
         self._at_once += 1
 
     def leave(self) -> None:
@@ -58,7 +58,7 @@ class Guest:
     def spend(self, size: int) -> None:
         """What is to be kept for it counts against its budget."""
         if self._written + size > MOST_WRITTEN:
-            raise HttpProblem(403, "budget_exceeded", f"an invocation writes at most {MOST_WRITTEN} bytes")
+            raise HttpProblem(403, "budget_exceeded", f"an invocation can write at most {MOST_WRITTEN} bytes")
         self._written += size
 
     def begin(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:

@@ -96,7 +96,7 @@ class HttpServer:
         except HttpProblem as problem:
             answer = problem.answer
         except TimeoutError:
-            why = f"a request is whole within {self._bounds.request_seconds:g} s"
+            why = f"the request was not complete within {self._bounds.request_seconds:g} s"
             answer = HttpProblem(408, "too_slow", why).answer
         else:
             answer = await self._answer(answering(body))

@@ -78,7 +78,7 @@ def read(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except (ValueError, RecursionError) as error:
-        raise HttpProblem(400, "invalid_request", f"the body is not what is asked for: {error}") from error
+        raise HttpProblem(400, "invalid_request", f"the body is not valid: {error}") from error
 
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -88,5 +88,5 @@ def number(query: Mapping[str, str], name: str, usual: int, most: int, least: in
     """A number in the query: at most `most`, whatever it says."""
     text = query.get(name, str(usual))
     if not _NUMBER.fullmatch(text) or int(text) < least:
-        raise HttpProblem(400, "invalid_request", f"{name} is a number from {least}")
+        raise HttpProblem(400, "invalid_request", f"{name} must be a number from {least}")
     return min(int(text), most)

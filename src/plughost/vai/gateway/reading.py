@@ -59,7 +59,7 @@ class Reading:
         asked = read(body, NewBlocks)
         await its_own(guest, self._state.chains.chain(chain_id))
         if forged := HOSTS_OWN & {block["kind"] for block in asked.blocks}:
-            raise HttpProblem(403, "hosts_own", f"{', '.join(forged)} blocks are written by the host")
+            raise HttpProblem(403, "hosts_own", f"{', '.join(forged)} blocks can be written only by the host")
         guest.spend(len(body))
         blocks = [
             Block.from_json(block) for block in await guest.run.redactor.redact_json_async(asked.blocks)

@@ -46,5 +46,5 @@ def find(head: RequestHead) -> tuple[str, str]:
                 return name, matched[1] if matched.lastindex else ""
             known = True
     if known:
-        raise HttpProblem(405, "method_not_allowed", f"{head.path} has no {head.method}")
-    raise HttpProblem(404, "no_such_endpoint", "there is nothing of that name here")
+        raise HttpProblem(405, "method_not_allowed", f"{head.path} does not support {head.method}")
+    raise HttpProblem(404, "no_such_endpoint", "there is no such path")

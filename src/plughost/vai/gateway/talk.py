@@ -52,7 +52,7 @@ class Talk:
             if len(body) > self._most_body:
                 raise self._too_large()
         if not isinstance(event, h11.EndOfMessage):
-            raise HttpProblem(400, "invalid_request", "the request ended before it was whole")
+            raise HttpProblem(400, "invalid_request", "the request is incomplete")
         return bytes(body)
 
     async def answer(self, answer: HttpAnswer) -> bool:
@@ -100,10 +100,10 @@ class Talk:
         headers: dict[bytes, bytes] = {}
         for name, value in request.headers:
             if name in headers and name in (b"authorization", b"idempotency-key", b"transfer-encoding"):
-                raise HttpProblem(400, "invalid_request", f"there are two headers {name.decode()}")
+                raise HttpProblem(400, "invalid_request", f"there is more than one header {name.decode()}")
             headers[name] = value
         if b"transfer-encoding" in headers and b"content-length" in headers:
-            raise HttpProblem(400, "invalid_request", "the body has a length or is chunked, not both")
+            raise HttpProblem(400, "invalid_request", "the body must have a length or be chunked, not both")
         if int(headers.get(b"content-length", b"0")) > self._most_body:
             raise self._too_large()
         path, _, query = request.target.decode("ascii").partition("?")

@@ -34,7 +34,7 @@ async def its_own(guest: Guest, found: Awaitable[T]) -> T:
     except InvalidSpec:
         thing = None
     if thing is None or thing.scope != guest.scope:
-        raise HttpProblem(404, "not_found", "there is nothing of that name here")
+        raise HttpProblem(404, "not_found", "there is no such object")
     return thing
 
 
@@ -57,5 +57,5 @@ def bound(bindings: Bindings, guest: Guest, export: str, package_id: str | None)
         raise HttpProblem(404, "not_bound", f"no export {truncate(export)} is bound here")
     if len(found) > 1:
         packages = ", ".join(binding.package_id for binding in found)
-        raise HttpProblem(409, "ambiguous", f"name its package_id, too, one of: {packages}")
+        raise HttpProblem(409, "ambiguous", f"also give its package_id, one of: {packages}")
     return found[0]

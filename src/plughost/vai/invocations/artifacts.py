@@ -37,7 +37,7 @@ def collect_artifacts(
     secret in it. Blocking.
     """
     if len(artifacts) > MAX_ARTIFACTS:
-        raise Denied(f"it hands over more than {MAX_ARTIFACTS} artifacts")
+        raise Denied(f"it returns more than {MAX_ARTIFACTS} artifacts")
     left = MAX_BYTES
     collected = []
     for artifact in artifacts:
@@ -68,14 +68,14 @@ def _text(content: bytes) -> Iterator[str]:
 
 def _read_artifact(path: Any, scratch: str | None, left: int) -> bytes:
     if scratch is None:
-        raise Denied("it hands over a file, and has no scratch folder")
+        raise Denied("it returns a file, but has no scratch folder")
     if not isinstance(path, str) or "\0" in path:
         raise Denied("the path of an artifact is not text")
     inside = path.removeprefix(scratch.rstrip("/") + "/")
     try:
         root = open_folder(scratch)
     except OSError as error:
-        raise Denied("it has removed its scratch folder, and hands over a file of it") from error
+        raise Denied("it returns a file, but has removed its scratch folder") from error
     try:
         # Only a regular file is opened for reading: opening a pipe would block, and a device would react.
         fd = open_beneath(root, inside, os.O_PATH)
@@ -103,7 +103,7 @@ def _store(content: bytes, folder: str, digest: str) -> None:
             copy.write(content)
         os.rename(copy.name, path)
     except OSError as error:
-        raise HostFailed(f"its artifacts could not be kept: {error}") from error
+        raise HostFailed(f"its artifacts could not be stored: {error}") from error
 
 
 def _private(name: str, flags: int) -> int:

@@ -99,7 +99,7 @@ class Executor:
         """Executes an invocation, and retries it as often as its effects and its deadline allow."""
         prepared = execution.prepared
         if not prepared.concurrency.enter_now() and not await self._enter_in_time(execution):
-            why = f"no place was free in time, of {prepared.granted.max_concurrency}"
+            why = f"no slot was free in time; the maximum is {prepared.granted.max_concurrency}"
             return execution.make_outcome("retryable_failure", "no_room", why)
         try:
             while True:
@@ -173,7 +173,7 @@ class Executor:
         work, export = execution.invocation.work, execution.prepared.export
         if work.kind != export.kind:
             return execution.make_outcome(
-                "failed", "invalid_request", f"{export.id} is a {export.kind}, no {work.kind}"
+                "failed", "invalid_request", f"{export.id} is a {export.kind}, not a {work.kind}"
             )
         if isinstance(work, ToolRequest):
             schema = execution.prepared.input
@@ -183,7 +183,7 @@ class Executor:
             and execution.prepared.granted.filesystem != "scratch"
             and work.is_large
         ):
-            why = "a large projection travels as a file, and the export has no scratch folder"
+            why = "a large projection is passed as a file, but the export has no scratch folder"
             return execution.make_outcome("failed", "invalid_request", why)
         return None
 
@@ -275,7 +275,7 @@ class Executor:
     async def _reveal_secrets(self, execution: Execution) -> dict[str, str]:
         """The secrets of its slots, from now on hidden in all that its process says to its tenant."""
         if self._secrets is None:
-            raise InvalidSpec("this host keeps no secrets")
+            raise InvalidSpec("this host has no secret store")
         slots = execution.prepared.export.permissions.secret_slots
         values = await reveal_all(self._secrets, execution.prepared.binding.secrets, slots)
         execution.redactor.add(values.values())

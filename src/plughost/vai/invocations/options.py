@@ -48,5 +48,5 @@ class InvokerOptions(msgspec.Struct, frozen=True, kw_only=True):
                 raise InvalidSpec(f"{name} is {truncate(word)}; expected one of {', '.join(words)}")
         for name in ("most_processes", "workers"):
             if type(count := getattr(self, name)) is not int or count < 1:
-                raise InvalidSpec(f"{name} is {truncate(count)}; expected a number from 1 on")
+                raise InvalidSpec(f"{name} is {truncate(count)}; expected a whole number of at least 1")
         check_seconds("idle", self.idle)

@@ -57,7 +57,7 @@ PLUGIN_REASON_PREFIX = "plugin:"
 DEADLINE = "deadline_exceeded"
 LIMIT_SIGNALS = {
     signal.SIGXCPU: "it used more processor time than cpu_seconds allows",
-    signal.SIGXFSZ: "it wrote past the end of the largest file that it may have",
+    signal.SIGXFSZ: "it exceeded the maximum file size",
 }
 """Messages for the signals by which the kernel ends a process that exceeded a resource limit."""
 

@@ -146,7 +146,7 @@ def unsuccessful(
 def wrong_output(execution: Execution, problems: list[TruncatedText], *, missing: bool) -> Outcome:
     """The outcome of an answer that does not fit the tool's output schema."""
     if missing and (tool := execution.prepared.export.tool) is not None:
-        problems = [TruncatedText(f"there is no structured_output, and {tool.output_schema} wants one")]
+        problems = [TruncatedText(f"there is no structured_output, but {tool.output_schema} requires one")]
     return execution.make_outcome(
         "failed", "invalid_output", "; ".join(map(execution.redactor.redact_truncated, problems))
     )

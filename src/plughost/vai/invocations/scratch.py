@@ -70,7 +70,7 @@ class Scratch:
             finally:
                 os.close(folder)
         except OSError as error:
-            raise LaunchFailed(f"it can be given no scratch folder: {error.strerror}") from error
+            raise LaunchFailed(f"its scratch folder cannot be created: {error.strerror}") from error
         self._live.add(path)
         return path
 

@@ -115,17 +115,19 @@ class SigningIssuer:
         from joserfc import errors, jwt
 
         if not token.startswith(PREFIX) or len(token) > MAX_LENGTH:
-            raise Denied("that is not a delegation token")
+            raise Denied("this is not a delegation token")
         if token.partition(".")[0] != self._header:  # a header that is not ours is not even parsed
-            raise InvalidToken("the delegation token is not one of ours", _unverified_id(token))
+            raise InvalidToken("the delegation token was not issued by this host", _unverified_id(token))
         try:
             claims = jwt.decode(token.removeprefix(PREFIX), self._key, algorithms=[ALGORITHM]).claims
         except (errors.JoseError, ValueError) as error:
-            raise InvalidToken("the delegation token is not one of ours", _unverified_id(token)) from error
+            raise InvalidToken(
+                "the delegation token was not issued by this host", _unverified_id(token)
+            ) from error
         invocation_id = str(claims.get("jti"))
         delegation = self._running.get(invocation_id)
         if delegation is None or claims.get("aud") != AUDIENCE or claims.get("iss") != ISSUER:
-            raise InvalidToken("the delegation token's invocation is over", invocation_id)
+            raise InvalidToken("the invocation of this delegation token has ended", invocation_id)
         if self._now() >= delegation.expires_at:
             raise InvalidToken("the delegation token has expired", invocation_id)
         if scope not in delegation.scopes:

@@ -20,18 +20,18 @@ class PackageRefused(PluginError):
     """A package cannot be used; base class of the errors about packages."""
 
     code = "package_refused"
-    remedy = "correct what the message names"
+    remedy = "correct the package as the message says"
 
 
 class Altered(PackageRefused):
-    """The bytes of a package are not those that were signed, or not those that its digest names."""
+    """The contents of a package do not match its signature or its digest."""
 
     code = "package_altered"
-    remedy = "fetch the package again from its publisher; do not use these bytes"
+    remedy = "get the package again from its publisher; do not use this one"
 
 
 class Damaged(PackageRefused):
-    """The installed files of a package are not those that were installed."""
+    """The files of a package were changed after the installation."""
 
     code = "package_damaged"
     remedy = "remove and reinstall the package: plughost packages rm, then plughost install"
@@ -47,7 +47,7 @@ class Untrusted(PackageRefused):
 
 
 class Unacceptable(PackageRefused):
-    """The archive or the content of a package breaks a rule."""
+    """The archive or the contents of a package break a rule."""
 
     code = "package_unacceptable"
     remedy = "correct the package's folder and pack it again"
@@ -61,7 +61,7 @@ class HoldsSecret(PackageRefused):
 
 
 class VersionTaken(PackageRefused):
-    """The version exists already, with other bytes."""
+    """The version already exists with different contents."""
 
     code = "version_taken"
     remedy = "give the package a new version"

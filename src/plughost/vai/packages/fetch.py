@@ -82,9 +82,7 @@ async def fetch_metadata(
     text = await _fetch_small(location.content, config, folder / "config")
     release, package_manifest = identify(found.digest, config, text)
     if misnamed(location.name, release.version):
-        raise Altered(
-            f"what the tag {location.name} leads to is {release}", hint="do not trust that registry"
-        )
+        raise Altered(f"the tag {location.name} refers to {release}", hint="do not trust that registry")
     pinned = pins.key_of(release) if pins else ""
     evaluate = partial(verify, release=release, trust=trust, now=now or publishers.now())
     verdict, envelope = await _best_signature(_envelopes(location, found, folder), evaluate, pinned)
@@ -116,10 +114,13 @@ def _check_archive(
         }
         write_file(metadata.body, metadata.release.version, blobs, hashed := archive_file.HashingWriter())
         if hashed.digest != _hash_file(location.file).digest:
-            raise Altered(f"{location.file} is not as it was packed", plugin=str(metadata.release))
+            raise Altered(f"{location.file} was changed after it was packed", plugin=str(metadata.release))
     with archive_file.ArchiveFile(path, limits) as archive:
         if FILE not in archive.members or archive.read(archive.members[FILE]) != metadata.text:
-            raise Unacceptable(f"the {FILE} in its archive is another one", plugin=str(metadata.release))
+            raise Unacceptable(
+                f"the {FILE} in its archive differs from the one in its OCI config",
+                plugin=str(metadata.release),
+            )
         validate_contents(archive, Path())
 
 

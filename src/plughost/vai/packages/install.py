@@ -70,7 +70,7 @@ async def install(
     except OSError as error:
         raise PackageRefused(
             f"it could not be installed: {os.strerror(error.errno) if error.errno else error}",
-            hint=f"is there room on the disk of {store.root}?",
+            hint=f"check the disk space of {store.root}",
         ) from error
 
 

@@ -55,8 +55,8 @@ def _refuse_ambiguous(text: str) -> None:
     if not text.startswith(REGISTRY) and os.path.lexists(text):
         shown = escape_controls(text)
         raise InvalidSpec(
-            f"{shown} is in the current directory, but it is also how a registry's repository is written",
-            hint=f"write ./{shown} for the one here, or oci://{shown}:TAG for the registry's",
+            f"{shown} is in the current directory, but is also the name of a repository in a registry",
+            hint=f"write ./{shown} for the local one, or oci://{shown}:TAG for the one in the registry",
         )
 
 

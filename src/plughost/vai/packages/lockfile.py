@@ -19,9 +19,7 @@ from plughost.vai.packages.release import Release
 from plughost.vai.packages.trust.signature import SignatureVerdict
 
 FILE = "plughost-packages.lock"
-_HEADER = (
-    "# Written by `plughost install --save`. `plughost install --locked` takes these and nothing else.\n"
-)
+_HEADER = "# Written by `plughost install --save`. `plughost install --locked` installs only these.\n"
 _KEY = re.compile(r"(?:[0-9a-f]{64})?")
 
 
@@ -48,16 +46,19 @@ class Lockfile(msgspec.Struct, frozen=True):
         """Raises Unpinned unless exactly this release, signed by exactly this key, is pinned."""
         named = [pin for pin in self.package if pin.package_id == release.package_id]
         versions = [pin for pin in named if pin.version == release.version]
-        hint = "plughost install --save pins it as it is now"
+        hint = "`plughost install --save` pins this release"
         if not versions:
             pinned = ", ".join(pin.version for pin in named) or "none"
             raise Unpinned(f"{release} is not in the lock file; pinned versions: {pinned}", hint=hint)
         (pin,) = versions
         if pin.digest != release.digest:
-            raise Unpinned(f"the lock file has {release} as {pin.digest}, and this is {release.digest}")
+            raise Unpinned(
+                f"the lock file pins {release} with digest {pin.digest}, but this package is {release.digest}"
+            )
         if pin.key != _key_of(verdict):
             raise Unpinned(
-                f"{release} was signed by {pin.key or 'nobody'}, and now by {_key_of(verdict) or 'nobody'}",
+                f"{release} is pinned with the key {pin.key or 'none'}, but is signed by "
+                f"{_key_of(verdict) or 'none'}",
                 hint=hint,
             )
 
@@ -79,7 +80,7 @@ def read(path: Path) -> Lockfile:
         if not _KEY.fullmatch(pin.key):
             document.problem(("package", number, "key"), "expected 64 hexadecimal digits, or nothing")
         if (pin.package_id, pin.version) in seen:
-            document.problem(("package", number), f"{pin.package_id}@{pin.version} is there already")
+            document.problem(("package", number), f"{pin.package_id}@{pin.version} is listed twice")
         seen.add((pin.package_id, pin.version))
     document.check()
     assert pins is not None

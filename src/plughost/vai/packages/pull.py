@@ -81,7 +81,7 @@ async def _into_layout(content: ContentStore, source: Reference, output: str, wa
             PackageLocation(content, source.name), Path(folder), TrustedPublishers()
         )
     if misnamed(tag, metadata.release.version):
-        raise InvalidSpec(f"{tag} is another version than that of {metadata.release}")
+        raise InvalidSpec(f"{tag} is not the version of {metadata.release}")
     layout = LayoutFolder(target.path)
     copied = await copy(metadata.release.digest, content, layout, tag or None, watch, signatures=SIGNATURE)
     return Pulled(metadata.release, str(target.path), copied.referrers)
@@ -137,7 +137,7 @@ def _lock(lock: int, parent: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise InvalidSpec(f"it is just being pulled to {parent} by somebody else") from None
+        raise InvalidSpec(f"another process is pulling it to {parent}") from None
 
 
 def _write_files(metadata: PackageMetadata, layout: LayoutFolder, output: Path) -> Path:
@@ -161,10 +161,10 @@ def _write_files(metadata: PackageMetadata, layout: LayoutFolder, output: Path) 
             (layout.root / "signature").write_bytes(metadata.envelope)
             targets = {layout.root / "signature": beside, **targets}
         elif beside.exists():
-            raise InvalidSpec(f"{beside} is there, and {metadata.release} has no signature", hint=_HINT)
+            raise InvalidSpec(f"{beside} exists, but {metadata.release} has no signature", hint=_HINT)
     for temporary, path in targets.items():
         if path.exists() and not filecmp.cmp(temporary, path, shallow=False):
-            raise InvalidSpec(f"{path} is there already, and something else", hint=_HINT)
+            raise InvalidSpec(f"{path} already exists with different contents", hint=_HINT)
     for temporary, path in targets.items():
         os.replace(temporary, path)
     return output

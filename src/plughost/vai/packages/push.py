@@ -42,14 +42,16 @@ async def push(package: str, to: Reference, watch: Watch, *, plain_http: bool = 
     The version's tag is set first, and never moved to other bytes, whatever the second tag is.
     """
     if to.digest:
-        raise InvalidSpec(f"{to} names a digest, which the package has anyway", hint="name a tag, or nothing")
+        raise InvalidSpec(
+            f"{to} names a digest, but the digest comes from the package", hint="name a tag, or leave it out"
+        )
     with tempfile.TemporaryDirectory(prefix="plughost-push-") as folder:
         async with locate.open_package(package, plain_http=plain_http) as location:
             metadata, gathered = await _gather(location, Path(folder), watch)
         version = tag_of(metadata.release.version)
         tag = to.tag or version
         if misnamed(tag, metadata.release.version):
-            raise InvalidSpec(f"{tag} is another version than that of {metadata.release}", hint="name no tag")
+            raise InvalidSpec(f"{tag} is not the version of {metadata.release}", hint="leave the tag out")
         async with open_content(to, plain_http=plain_http, create=True) as target:
             await refuse_another(target, tag, metadata.release.digest)
             copied = await copy(

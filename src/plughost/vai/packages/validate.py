@@ -49,8 +49,8 @@ def _refuse_secrets(layer: ArchiveFile, shown: Path) -> None:
             break
     if found:
         raise HoldsSecret(
-            "\n  ".join(["a secret lies in the package:", *found[: secret_scan.MAX_FINDINGS]]),
-            hint="take it out and revoke it; plugins get secrets through secret_slots when they are called",
+            "\n  ".join(["the package contains a secret:", *found[: secret_scan.MAX_FINDINGS]]),
+            hint="remove and revoke it; plugins get secrets through secret_slots when they are called",
         )
 
 

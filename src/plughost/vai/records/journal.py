@@ -78,7 +78,7 @@ class Journal:
                 return  # no room for events until the database accepts records again
             raise PluginError(
                 f"records cannot be kept: {self._pending_bytes} bytes of them wait for the database",
-                hint=f"see why {self._folder} cannot be written to",
+                hint=f"check why {self._folder} cannot be written",
             )
         try:
             self._file.write(line)
@@ -89,7 +89,7 @@ class Journal:
                 if isinstance(entry, Finished):  # the invocation has ended: keep that in memory at least
                     self._enqueue(line)
                 raise PluginError(
-                    f"records cannot be kept: {error.strerror}", hint=f"make room in {self._folder}"
+                    f"records cannot be kept: {error.strerror}", hint=f"free disk space for {self._folder}"
                 ) from error
             self._full.append(self._file)
             self._file = file
@@ -174,7 +174,7 @@ class Journal:
         self._flush_task = None
         error = None if task.cancelled() else task.exception()
         if error is not None:  # nothing is lost: the files still have everything
-            context = {"message": "records are behind", "exception": error}
+            context = {"message": "writing records is delayed", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
         if (self._pending or self._is_pruning) and not self._closed:
             self._schedule_flush(DELAY if error is None else RETRY_DELAY)

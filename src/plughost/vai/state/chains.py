@@ -173,7 +173,7 @@ def _create(connection: sqlite3.Connection, chain: Chain, blocks: Sequence[Block
     try:
         connection.execute(CREATE, msgspec.structs.astuple(chain))
     except sqlite3.IntegrityError as error:
-        raise InvalidSpec(f"there is a chain {chain.chain_id} already") from error
+        raise InvalidSpec(f"the chain {chain.chain_id} already exists") from error
     _append(connection, chain.chain_id, blocks)
 
 
@@ -233,7 +233,7 @@ def _derive(
     existing = connection.execute(DERIVED, (compaction_id,)).fetchone()
     if existing is not None:
         if existing["source_chain_id"] != source:
-            raise InvalidSpec(f"there is a compaction {compaction_id} already, of another chain")
+            raise InvalidSpec(f"the compaction {compaction_id} already exists, for another chain")
         return str(existing["chain_id"])
     derived = Chain(
         chain_id=f"ch_{secrets.token_hex(8)}",

@@ -188,7 +188,7 @@ class Deliveries:
         error = None if task.cancelled() else task.exception()
         if error is None:
             return False
-        context = {"message": "deliveries wait for their database", "exception": error}
+        context = {"message": "deliveries are waiting for their database", "exception": error}
         asyncio.get_running_loop().call_exception_handler(context)
         return self._started
 

@@ -55,7 +55,7 @@ class Hooks:
         self._task = None
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            context = {"message": "events wait for another look", "exception": error}
+            context = {"message": "events are waiting for the next check", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
         if self._wake_again:
             self._wake_again = False
@@ -93,9 +93,9 @@ class Hooks:
         """Makes one delivery attempt. Returns the status of its invocation, and why it is not `succeeded`."""
         binding = self._bindings.by_id(delivery.binding_id)
         if binding is None:
-            return "failed", f"the binding {delivery.binding_id} is gone"
+            return "failed", f"the binding {delivery.binding_id} no longer exists"
         if binding.scope not in (Scope(delivery.org_id), delivery.scope):
-            return "failed", f"the binding {delivery.binding_id} is another tenant's"
+            return "failed", f"the binding {delivery.binding_id} belongs to another tenant"
         event = delivery.event
         invocation = Invocation(
             binding=binding,

@@ -115,7 +115,7 @@ class Runs:
 
 def _start(connection: sqlite3.Connection, run: RunRecord, most: int | None) -> bool:
     if connection.execute(FIND, (run.run_id,)).fetchone() is not None:
-        raise InvalidSpec(f"there is a run {run.run_id} already")
+        raise InvalidSpec(f"the run {run.run_id} already exists")
     if most is not None and connection.execute(COUNT, (run.invocation_id,)).fetchone()[0] >= most:
         return False
     connection.execute(START, msgspec.structs.astuple(run))

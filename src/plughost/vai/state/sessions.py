@@ -60,7 +60,7 @@ def _create(connection: sqlite3.Connection, session: TenantSession) -> None:
     try:
         connection.execute(CREATE, msgspec.structs.astuple(session))
     except sqlite3.IntegrityError as error:
-        raise InvalidSpec(f"there is a session {session.session_id} already") from error
+        raise InvalidSpec(f"the session {session.session_id} already exists") from error
 
 
 def _session(connection: sqlite3.Connection, session_id: str) -> TenantSession:

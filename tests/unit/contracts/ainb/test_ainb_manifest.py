@@ -224,7 +224,7 @@ def test_a_granted_log_folder_that_its_process_cannot_open_in_a_sandbox_is_linte
 
     (lint,) = lints(sandbox="strict")
     assert lint.startswith(
-        "read_claude_logs is granted, but in class strict its process cannot open ~/.claude"
+        "read_claude_logs is granted, but in class strict the plugin's process cannot open ~/.claude"
     )
     assert "--allow read=~/.claude/projects" in lint
     allowed = parse.parse_access({"read": ["~/.claude"]}, str(tmp_path))

@@ -137,23 +137,23 @@ WRONG = [
     ('protocol = "vai.rpc.v1"', 'protocol = "grpc"', "10 runtime.protocol: expected vai.rpc.v1, got 'grpc'"),
     ('transport = "stdio"', 'transport = "http"', "11 runtime.transport: expected stdio, got 'http'"),
     ('entrypoint = ["./bin/plugin"]', "entrypoint = []", "12 runtime.entrypoint: expected 1 to 100 items, got 0"),
-    ('entrypoint = ["./bin/plugin"]', 'entrypoint = ["/bin/sh"]', "12 runtime.entrypoint[0]: expected the path of a file in the package"),
+    ('entrypoint = ["./bin/plugin"]', 'entrypoint = ["/bin/sh"]', "12 runtime.entrypoint[0]: expected the relative path of a file in the package"),
     ('entrypoint = ["./bin/plugin"]', 'entrypoint = ["./plugin"]', "12 runtime.entrypoint[0]: expected a program in bin/, got './plugin'"),
     ('entrypoint = ["./bin/plugin"]', 'entrypoint = ["bin/a", "b\\u0000"]', "12 runtime.entrypoint[1]: expected text"),
     ('entrypoint = ["./bin/plugin"]', 'entrypoint = "./bin/plugin"', "12 runtime.entrypoint: expected `array`, got `str`"),
     ('os = ["linux", "darwin"]', 'os = ["linux", "plan9"]', "13 runtime.os[1]: expected one of linux, darwin"),
     ('os = ["linux", "darwin"]', "os = []", "13 runtime.os: expected 1 to 20 items, got 0"),
     ('arch = ["amd64", "arm64"]', 'arch = ["x86_64"]', "14 runtime.arch[0]: expected one of amd64, arm64"),
-    ('arch = ["amd64", "arm64"]', 'arch = ["arm64", "arm64"]', "14 runtime.arch[1]: 'arm64' is there already"),
-    ('id = "triage"', 'id = "tri age"', "18 exports[0].id: expected 1 to 64 of letters, digits, _ and -"),
-    ('id = "coder_window"', 'id = "jira_search"', "83 exports[3].id: 'jira_search' is exports[1] already"),
+    ('arch = ["amd64", "arm64"]', 'arch = ["arm64", "arm64"]', "14 runtime.arch[1]: 'arm64' is listed twice"),
+    ('id = "triage"', 'id = "tri age"', "18 exports[0].id: expected 1 to 64 letters, digits, _ and -"),
+    ('id = "coder_window"', 'id = "jira_search"', "83 exports[3].id: 'jira_search' is already the id of exports[1]"),
     ('kind = "hook"', 'kind = "web_hook"', "66 exports[2].kind: expected one of harness, tool, hook, compactor, got 'web_hook'"),
     ("default_timeout_ms = 20000\n", "default_timeout_ms = 0\n", "48 exports[1].default_timeout_ms: expected `int` >= 1"),
     ("default_timeout_ms = 20000\n", "default_timeout_ms = 99999999999\n", "48 exports[1].default_timeout_ms: expected `int` <= 86400000"),
     ("default_timeout_ms = 20000\n", "", "43 exports[1]: `default_timeout_ms` is missing; expected int"),
     ("max_concurrency = 4", "max_concurrency = 100000", "24 exports[0].max_concurrency: expected `int` <= 1000"),
     ("max_concurrency = 4", "max_concurrency = true", "24 exports[0].max_concurrency: expected `int`, got `bool`"),
-    ('"schemas/triage_config.json"', '"../triage_config.json"', "25 exports[0].config_schema: expected the path"),
+    ('"schemas/triage_config.json"', '"../triage_config.json"', "25 exports[0].config_schema: expected the relative path"),
     ('network = "none"', 'network = "all"', "91 exports[3].permissions.network: expected one of none, egress, got 'all'"),
     ('fidelity = "checkpoint"', 'fidelity = "perfect"', "39 exports[0].harness.fidelity: expected one of lossless"),
     ('mode = "composite"', 'mode = "start"', "38 exports[0].harness.mode: expected composite, got 'start'"),
@@ -163,7 +163,7 @@ WRONG = [
     ('subscribes_to = ["run.completed", "chain.compacted"]', 'subscribes_to = ["run"]', "79 exports[2].hook.subscribes_to[0]: expected an event type"),
     ('target_context = "coding"', 'target_context = ""', "97 exports[3].compactor.target_context: expected 1 to 64"),
     ('secret_slots = ["jira_token"]', 'secret_slots = ["jira token"]', "55 exports[1].permissions.secret_slots[0]: expected 1 to 64"),
-    ('secret_slots = ["jira_token"]', 'secret_slots = ["a", "a"]', "55 exports[1].permissions.secret_slots[1]: 'a' is there already"),
+    ('secret_slots = ["jira_token"]', 'secret_slots = ["a", "a"]', "55 exports[1].permissions.secret_slots[1]: 'a' is listed twice"),
     ("[exports.compactor]", "[exports.compaction]", "96 exports[3].compaction: unknown key; did you mean 'compactor'?"),
 ]  # fmt: skip
 
@@ -233,7 +233,7 @@ def test_only_a_harness_may_ask_for_chains_write(number, line, kind):
     lines[line - 1] = 'gateway_api_scopes = ["chains:write"]'
     (found,) = problems("\n".join(lines))
     field = f"{line} exports[{number}].permissions.gateway_api_scopes[0]"
-    assert found.startswith(f"{field}: a {kind} may not ask for chains:write")
+    assert found.startswith(f"{field}: a {kind} cannot ask for chains:write")
 
 
 @pytest.mark.clause("VAI-22", "VAI-23")

@@ -63,7 +63,7 @@ async def test_two_tenants_may_use_the_same_names(chains: Chains) -> None:
         assert not await insert({"of": chain.chain_id})
     assert [block.content[0]["result"] for block in await chains.blocks("ch_2")] == [{"of": "ch_2"}]
     await chains.derive(SOURCE.scope, "ch_1", "cmp_1", [SYSTEM])
-    with pytest.raises(InvalidSpec, match="cmp_1 already, of another chain"):
+    with pytest.raises(InvalidSpec, match="cmp_1 already exists, for another chain"):
         await chains.derive(OTHER.scope, "ch_2", "cmp_1", [SYSTEM])
 
 

@@ -66,5 +66,5 @@ def test_a_migration_that_fails_leaves_the_file_as_it_was(tmp_path):
 def test_a_file_of_a_newer_version_is_refused(tmp_path):
     path = str(tmp_path / "numbers.db")
     open_shared_database(path, [TABLES, NEXT]).close()
-    with pytest.raises(HostFailed, match="newer plughost: its version is 2, known is 1"):
+    with pytest.raises(HostFailed, match="newer plughost: its version is 2, and this plughost supports 1"):
         open_shared_database(path, [TABLES])

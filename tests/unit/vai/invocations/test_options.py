@@ -16,10 +16,10 @@ from plughost.vai.invocations.invoker import InvokerOptions
         ({"reuse": "invocations"}, "reuse is 'invocations'; expected one of binding, invocation"),
         ({"sandbox": "strictt"}, "sandbox is 'strictt'; expected one of strict, landlock, none"),
         ({"sandbox": None}, "sandbox is None"),
-        ({"most_processes": -3}, "most_processes is -3; expected a number from 1 on"),
+        ({"most_processes": -3}, "most_processes is -3; expected a whole number of at least 1"),
         ({"most_processes": 2.5}, "most_processes is 2.5"),
-        ({"workers": 0}, "workers is 0; expected a number from 1 on"),
-        ({"idle": math.nan}, "idle is nan; expected seconds"),
+        ({"workers": 0}, "workers is 0; expected a whole number of at least 1"),
+        ({"idle": math.nan}, "idle is nan; expected a number of seconds"),
     ],
 )
 def test_a_wrong_option_is_refused_with_its_value(option, message):

@@ -91,14 +91,14 @@ def test_a_policy_that_makes_no_sense_is_refused_with_all_that_is_wrong() -> Non
     with pytest.raises(InvalidSpec) as refused:
         grant(ASKED, [("binding b", policy), ("the host", BindingPolicy(timeout_ms=0))], trusted_inline=True)
     assert refused.value.message.split("; ") == [
-        "binding b: network 'everything' is none of none, egress",
-        "binding b: filesystem 'all' is none of none, scratch, assets_ro",
-        "binding b: execution_class 'bogus' is none of isolated, worker, inline",
-        "binding b: scopes 'chains:own' is none of sessions:read, chains:read, chains:write, runs:read, "
+        "binding b: network 'everything' is not one of none, egress",
+        "binding b: filesystem 'all' is not one of none, scratch, assets_ro",
+        "binding b: execution_class 'bogus' is not one of isolated, worker, inline",
+        "binding b: scopes 'chains:own' is not one of sessions:read, chains:read, chains:write, runs:read, "
         "runs:write, compactions:write",
-        "binding b: timeout_ms is a number from 1 on, not -5",
-        "binding b: max_concurrency is a number from 1 on, not 0",
-        "the host: timeout_ms is a number from 1 on, not 0",
+        "binding b: timeout_ms must be a whole number of at least 1, not -5",
+        "binding b: max_concurrency must be a whole number of at least 1, not 0",
+        "the host: timeout_ms must be a whole number of at least 1, not 0",
     ]
 
 
@@ -108,11 +108,13 @@ def test_a_list_of_hosts_is_told_as_narrower() -> None:
         ("the host", BindingPolicy(egress_domains=("a.test",))),
     ]
     assert grant(ASKED, both, trusted_inline=False).narrowed == (
-        "binding b: egress_domains *.test of any public host",
-        "the host: egress_domains a.test of *.test",
+        "binding b: egress_domains *.test instead of any public host",
+        "the host: egress_domains a.test instead of *.test",
     )
     quiet = BindingPolicy(egress_domains=(), network="none")
-    assert grant(ASKED, [("b", quiet)], trusted_inline=False).narrowed == ("b: network none of egress",)
+    assert grant(ASKED, [("b", quiet)], trusted_inline=False).narrowed == (
+        "b: network none instead of egress",
+    )
 
 
 @pytest.mark.clause("VAI-12")
@@ -129,9 +131,9 @@ def test_what_is_less_than_asked_is_told_with_who_said_so() -> None:
     policy = BindingPolicy(scopes=frozenset({"chains:read"}), network="none", timeout_ms=5_000)
     told = grant(ASKED, [("binding bind_1", policy)], trusted_inline=False).narrowed
     assert told == (
-        "binding bind_1: network none of egress",
-        "binding bind_1: scopes chains:read of chains:read, runs:write",
-        "binding bind_1: timeout_ms 5000 of 20000",
+        "binding bind_1: network none instead of egress",
+        "binding bind_1: scopes chains:read instead of chains:read, runs:write",
+        "binding bind_1: timeout_ms 5000 instead of 20000",
     )
 
 

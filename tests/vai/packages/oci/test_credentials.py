@@ -39,7 +39,7 @@ def test_the_environment_comes_first_and_whole(file):
     only = named | {"PLUGHOST_REGISTRY_HOST": "R.example:5000"}
     assert found("r.example:5000", environ | only) == ("ada", "hunter2")
     assert found("r.example", environ | only) == ("file", "secret")
-    with pytest.raises(InvalidSpec, match="together or not at all"):
+    with pytest.raises(InvalidSpec, match="must be set together"):
         found("r.example", environ | {"PLUGHOST_REGISTRY_USER": "ada"})
 
 

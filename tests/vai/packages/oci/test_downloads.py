@@ -77,7 +77,7 @@ async def test_the_same_bytes_again_and_again_are_no_progress(faulty, tmp_path, 
         await (missing if ranges and exchange.start else faulty.blob(short, ranges=False))(exchange)
 
     faulty.on(GET, cut)
-    with pytest.raises(TransferFailed, match="cut off after|no bytes from"):
+    with pytest.raises(TransferFailed, match="cut off after|cannot continue from byte"):
         await fetch(faulty, tmp_path)
     assert len(faulty.seen) == HASTY.retries + 1
 
@@ -118,13 +118,13 @@ async def test_more_bytes_than_said_are_not_taken(faulty, tmp_path):
 async def test_a_range_that_was_not_asked_for_is_refused(faulty, tmp_path):
     shifted = answer(DATA[2_000_000:], 206, f"Content-Range: bytes 2000000-4999999/{len(DATA)}")
     faulty.on(GET, faulty.blob(DATA, cut=3_000_000), shifted)
-    with pytest.raises(BadContent, match="others came"):
+    with pytest.raises(BadContent, match="but received others"):
         await fetch(faulty, tmp_path)
 
 
 async def test_an_encoded_answer_is_refused(faulty, tmp_path):
     faulty.on(GET, answer(DATA, 200, "Content-Encoding: gzip"))
-    with pytest.raises(BadContent, match="encoded"):
+    with pytest.raises(BadContent, match="encoding"):
         await fetch(faulty, tmp_path)
 
 

@@ -153,7 +153,7 @@ async def test_a_full_disk_is_said_and_what_has_arrived_is_kept(layout, tmp_path
     monkeypatch.setattr("plughost.vai.packages.oci.layout.blob_writer.os.write", full)
     with pytest.raises(TransferFailed, match="No space left on device") as caught:
         await layout.fetch(blob, tmp_path / "out", no_progress)
-    assert "make room" in caught.value.hint
+    assert "free disk space" in caught.value.hint
     monkeypatch.undo()
     assert sorted(os.listdir(tmp_path)) == ["layout", "out.partial"]
     moved = []

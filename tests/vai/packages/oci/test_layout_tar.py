@@ -72,9 +72,9 @@ async def test_one_that_tar_made_is_read(tmp_path, style):
 async def test_nothing_is_added_to_a_finished_file(tmp_path):
     layout, _ = await filled(tmp_path / "layout")
     write_tar(layout, tmp_path / "x.tar")
-    with pytest.raises(InvalidSpec, match="finished"):
+    with pytest.raises(InvalidSpec, match="is complete"):
         await put_artifact(LayoutTar(tmp_path / "x.tar"))
-    with pytest.raises(InvalidSpec, match="finished"):
+    with pytest.raises(InvalidSpec, match="is complete"):
         await LayoutTar(tmp_path / "x.tar").push_manifest(b"{}", MANIFEST, "1")
 
 

@@ -85,7 +85,7 @@ async def test_two_at_once_do_not_take_each_other_apart(faulty, served, tmp_path
     (tmp_path / "got").mkdir()
     first = asyncio.ensure_future(pulled(faulty, tmp_path / "got"))
     await asked_for.wait()
-    with pytest.raises(InvalidSpec, match="just being pulled"):
+    with pytest.raises(InvalidSpec, match="another process is pulling it"):
         await pulled(faulty, tmp_path / "got")
     going_on.set()
     await first
@@ -150,7 +150,7 @@ async def test_a_disk_that_is_full_at_the_end_keeps_what_has_come(
     monkeypatch.setattr("plughost.vai.packages.pull.write_file", full)
     with pytest.raises(TransferFailed, match="No space left on device") as caught:
         await pulled(faulty, tmp_path / "got")
-    assert "make room" in caught.value.hint
+    assert "free disk space" in caught.value.hint
     monkeypatch.undo()
     (landing,) = (tmp_path / "got").iterdir()
     assert not (landing / "whole").exists()

@@ -75,7 +75,7 @@ async def test_other_bytes_under_a_published_version_are_refused(repository, tmp
     async with open_content(repository) as registry:
         await copy("0.1.0", first, registry, "0.1.0")
         await copy("0.1.0", first, registry, "0.1.0")
-        with pytest.raises(InvalidSpec, match="0.1.0 is published already, with other bytes") as caught:
+        with pytest.raises(InvalidSpec, match="0.1.0 is already published with different contents") as caught:
             await copy("0.1.0", second, registry, "0.1.0")
         assert "new version" in caught.value.hint
         assert (await registry.manifest("0.1.0"))[0].digest == published.digest
@@ -105,7 +105,7 @@ async def test_an_unknown_tag_is_told_with_those_that_are_there(repository):
 async def test_a_password_is_sent_when_it_is_wanted_and_never_told(guarded, tmp_path, monkeypatch):
     reference = f"{guarded}/tests/guarded"
     async with open_content(reference) as registry:
-        with pytest.raises(Unauthorized, match="wants a user and a password") as caught:
+        with pytest.raises(Unauthorized, match="requires a user and a password") as caught:
             await put_artifact(registry)
         assert "PLUGHOST_REGISTRY_USER" in caught.value.hint
     monkeypatch.setenv("PLUGHOST_REGISTRY_USER", USER)

@@ -42,7 +42,7 @@ class Contested(LayoutFolder):
 @pytest.mark.parametrize("moment", ["before", "after"])
 async def test_who_publishes_other_bytes_at_the_same_time_is_told(moment, source, tmp_path):
     target = Contested(tmp_path / "target", moment)
-    with pytest.raises(InvalidSpec, match=r"0.1.0 is published already, with other bytes"):
+    with pytest.raises(InvalidSpec, match=r"0.1.0 is already published with different contents"):
         await copy("0.1.0", source, target, "0.1.0")
     theirs, _ = await target.manifest("0.1.0")
     assert theirs.digest != (await source.manifest("0.1.0"))[0].digest

@@ -23,14 +23,16 @@ def main() -> int:
         "generate", help="write vai-plugin.toml and schemas/ from a program's functions"
     )
     making.add_argument("program", type=Path, help="the Python file with `plugin`; it is imported, not run")
-    making.add_argument("--check", action="store_true", help="write nothing; 1 if something would change")
+    making.add_argument(
+        "--check", action="store_true", help="write nothing; exit with 1 if something would change"
+    )
     making.add_argument("--package-id", help="publisher/name, for a package without a manifest")
     bringing = commands.add_parser("vendor", help="copy this SDK into a package's lib/")
     bringing.add_argument("folder", type=Path)
     told = parser.parse_args()
     if told.command == "vendor":
         if not (told.folder / MANIFEST).exists():
-            parser.error(f"{told.folder} is no package: it has no {MANIFEST}")
+            parser.error(f"{told.folder} is not a package: it has no {MANIFEST}")
         print(f"{len(vendor(told.folder, 'vai'))} files in {told.folder / PLACE}")
         return 0
     return _generate(parser, told.program, told.package_id, check=told.check)
@@ -44,7 +46,7 @@ def _generate(parser: argparse.ArgumentParser, program: Path, package_id: str | 
     elif package_id:
         before = generate.head(package_id)
     else:
-        parser.error(f"no {MANIFEST} in {folder} yet: say --package-id publisher/name")
+        parser.error(f"no {MANIFEST} in {folder} yet: pass --package-id publisher/name")
     plugin = _plugin(parser, program)
     try:
         written = generate.files(plugin, before)
@@ -53,7 +55,7 @@ def _generate(parser: argparse.ArgumentParser, program: Path, package_id: str | 
     if check:
         wrong = generate.stale(folder, written, before)
         for path in wrong:
-            print(f"{folder / path} is not what the functions say", file=sys.stderr)
+            print(f"{folder / path} does not match the functions", file=sys.stderr)
         return 1 if wrong else 0
     for path in generate.left_over(folder, written, before):
         os.unlink(folder / path)

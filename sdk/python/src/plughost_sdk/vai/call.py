@@ -73,7 +73,7 @@ class Call:
             body = self._handled()
             encode(body)
         except NotJson as error:
-            body = self.failed(f"{self._export.id} has to say what JSON cannot: {error}")
+            body = self.failed(f"{self._export.id} sent something that JSON cannot represent: {error}")
         except outcome.Failed as error:
             body = self.failed(str(error), retryable=isinstance(error, outcome.Retryable))
         except BaseException as error:  # an exit or a cancelled coroutine ends this call, and nothing else

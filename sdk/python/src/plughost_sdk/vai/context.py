@@ -30,7 +30,7 @@ class Secrets:
         try:
             return self.__values[slot]
         except KeyError:
-            told = f"no secret came for the slot {slot!r}"
+            told = f"the host sent no secret for the slot {slot!r}"
             raise KeyError(f"{told}: declare it with secrets=[{slot!r}], and map it in the binding") from None
 
     def get(self, slot: str, default: str | None = None) -> str | None:
@@ -46,7 +46,7 @@ class Secrets:
         return f"Secrets({', '.join(sorted(self.__values))})"
 
     def __reduce__(self) -> Any:
-        raise TypeError("secrets are not to be written anywhere")
+        raise TypeError("secrets cannot be pickled")
 
     def redact(self, text: str) -> str:
         """The text without any of them; the longest go first, since one may be part of another."""

@@ -76,8 +76,10 @@ class Gateway:
         if not path.startswith("/"):
             raise ValueError(f"a path begins with a slash: {path!r}")
         if self.__token is None:
-            told = "this invocation has no scopes, and so no token"
-            raise GatewayError(403, "gateway.no_scopes", f"{told}: scopes=[…] in the decorator asks for them")
+            told = "this invocation has no scopes, and therefore no token"
+            raise GatewayError(
+                403, "gateway.no_scopes", f"{told}: ask for them with scopes=[…] in the decorator"
+            )
         headers = {"Authorization": f"Bearer {self.__token}", "Accept": "application/json"}
         body = None
         if json is not None:
@@ -99,7 +101,9 @@ class Gateway:
         except OSError as error:
             raise GatewayBusy(503, "gateway.away", f"the gateway cannot be reached: {error}") from None
         except http.client.HTTPException as error:
-            raise GatewayError(502, "gateway.no_http", f"the gateway's reply is no HTTP: {error!r}") from None
+            raise GatewayError(
+                502, "gateway.no_http", f"the gateway's reply is not HTTP: {error!r}"
+            ) from None
         finally:
             connection.close()
 
@@ -110,7 +114,7 @@ class Gateway:
         return f"Gateway({self.base_url}, {' '.join(self.scopes) or 'no scopes'})"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a token is not to be written anywhere")
+        raise TypeError("a token cannot be pickled")
 
 
 def _connection(base_url: str, timeout: float) -> tuple[http.client.HTTPConnection, str]:
@@ -126,7 +130,7 @@ def _connection(base_url: str, timeout: float) -> tuple[http.client.HTTPConnecti
     if kind == "http+unix":
         return _over_socket("gateway", unquote(parts.netloc), timeout), prefix
     if kind not in ("http", "https") or not parts.hostname:
-        raise GatewayError(400, "gateway.bad_url", f"gateway.base_url is no address: {base_url!r}")
+        raise GatewayError(400, "gateway.bad_url", f"gateway.base_url is not an address: {base_url!r}")
     if SOCKET in os.environ:
         return _over_socket(parts.hostname, os.environ[SOCKET], timeout), prefix
     connect = http.client.HTTPSConnection if kind == "https" else http.client.HTTPConnection
@@ -154,7 +158,7 @@ def _read(status: int, body: bytes) -> Any:
     except (ValueError, RecursionError):
         said = body[:200].decode(errors="replace")
         if status < 300:
-            raise GatewayError(502, "gateway.no_json", f"a reply that is no JSON: {said!r}") from None
+            raise GatewayError(502, "gateway.no_json", f"a reply that is not JSON: {said!r}") from None
     if 200 <= status < 300:
         return said
     problem = said if isinstance(said, dict) else {"detail": said}

@@ -61,7 +61,7 @@ class Plugin(Hooked):
                 raise ValueError(f"two functions for {spelled}, {both}: ids are unique in a package")
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,63}", export.id):
             expected = "up to 64 letters, digits, - and _, with a letter first"
-            raise ValueError(f"{spelled}: {export.id!r} is no export's id: that is {expected}")
+            raise ValueError(f"{spelled}: {export.id!r} is not a valid export id: expected {expected}")
         self.exports[export.kind, export.id] = export
 
 

@@ -53,18 +53,18 @@ def load(projection: dict[str, Any], scratch_dir: str | None) -> Projection:
         try:
             told = json.loads(data)
         except (ValueError, RecursionError) as error:
-            raise BadProjection(f"the projection's file is no JSON: {error}") from None
+            raise BadProjection(f"the projection's file is not JSON: {error}") from None
         if not isinstance(told, dict):
-            raise BadProjection("the projection's file holds no object with blocks and pinned_items")
+            raise BadProjection("the projection's file does not hold an object with blocks and pinned_items")
     elif transport == "inline":
         told = projection
     else:
         raise BadProjection(f"a projection is inline or an artifact, not {transport!r}")
     blocks, pinned = told.get("blocks", []), told.get("pinned_items", [])
     if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
-        raise BadProjection("the projection's blocks are no list of objects")
+        raise BadProjection("the projection's blocks are not a list of objects")
     if not isinstance(pinned, list):
-        raise BadProjection("the projection's pinned_items are no list")
+        raise BadProjection("the projection's pinned_items are not a list")
     estimate = projection.get("token_estimate", 0)
     return Projection(blocks, pinned, estimate if type(estimate) is int and estimate >= 0 else 0)
 
@@ -87,10 +87,10 @@ def _read(projection: dict[str, Any], scratch_dir: str | None) -> bytes:
     with open(file, "rb") as opened:
         found = os.fstat(file)
         if not stat.S_ISREG(found.st_mode) or found.st_size != size:
-            raise BadProjection(f"the projection's file is no file of {size} bytes")
+            raise BadProjection(f"the projection's file is not a regular file of {size} bytes")
         data = opened.read(size + 1)
     if len(data) != size or hashlib.sha256(data).hexdigest() != digest.removeprefix("sha256:").lower():
-        raise BadProjection("the projection's file has another digest than it should")
+        raise BadProjection("the projection's file does not match its sha256")
     return data
 
 
@@ -99,7 +99,7 @@ def _open_below(scratch_dir: str, path: str) -> int:
     within = os.path.relpath(path, scratch_dir) if os.path.isabs(path) else path
     steps = [step for step in within.split("/") if step not in ("", ".")]
     if not steps or ".." in steps or "\0" in within:
-        raise BadProjection("the projection's file is outside of the scratch folder")
+        raise BadProjection("the projection's file is outside the scratch folder")
     folder = os.open(scratch_dir, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for step in steps[:-1]:

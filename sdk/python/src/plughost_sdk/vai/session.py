@@ -127,7 +127,7 @@ class Session:
         frame = encode({"protocol": PROTOCOL, "type": "event", "request_id": number, "event": event})
         with self._writing:
             if number not in self._open:
-                raise RuntimeError("the call has ended: events go before its answer")
+                raise RuntimeError("the call has ended: send events before its answer")
             self._wire.write(frame)
 
     def _send(self, message: dict[str, Any]) -> None:

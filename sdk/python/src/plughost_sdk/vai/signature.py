@@ -34,7 +34,7 @@ class Signature:
         plain = getattr(function, "__func__", function)
         code = plain.__code__
         if code.co_flags & COUNTS_ALL:
-            raise TypeError(f"{self.name} takes *args or **kwargs: a tool names what its input holds")
+            raise TypeError(f"{self.name} takes *args or **kwargs: a tool must name the members of its input")
         bound = plain is not function
         names = [*code.co_varnames[bound : code.co_argcount + code.co_kwonlyargcount]]
         defaults = plain.__defaults__ or ()
@@ -55,7 +55,9 @@ class Signature:
     def check(self) -> None:
         """What would go wrong at the first call."""
         if self._positional > 0:
-            raise TypeError(f"{self.name} takes arguments by position only: a tool's input has names")
+            raise TypeError(
+                f"{self.name} takes arguments by position only: the members of a tool's input have names"
+            )
         self.input_schema()
 
     def arguments(self, given: Any, context: Context) -> dict[str, Any]:

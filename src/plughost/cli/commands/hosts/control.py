@@ -23,7 +23,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def start(choice: running.HostChoice, plugin: str, as_json: bool) -> None:
     """Start a plugin of a running host and wait until it is ready.
 
-    It may have been stopped before, or have failed.
+    Also starts a plugin that was stopped or has failed.
     """
     path = choice.the_host_of(plugin).path
     _do(path, lambda client: client.start(plugin), {"done": "start", "plugin": plugin}, as_json)
@@ -36,7 +36,7 @@ def start(choice: running.HostChoice, plugin: str, as_json: bool) -> None:
 def restart(choice: running.HostChoice, plugin: str, as_json: bool) -> None:
     """Stop a plugin and start it again.
 
-    Its open calls fail; calls that come meanwhile wait.
+    Open calls fail; calls made during the restart wait.
     """
     path = choice.the_host_of(plugin).path
     _do(path, lambda client: client.restart(plugin), {"done": "restart", "plugin": plugin}, as_json)
@@ -47,9 +47,9 @@ def restart(choice: running.HostChoice, plugin: str, as_json: bool) -> None:
 @_json
 @running.hosts
 def reload(choice: running.HostChoice, plugin: str | None, as_json: bool) -> None:
-    """Replace a plugin's process by a new one without failing calls.
+    """Replace a plugin's process without failing calls.
 
-    Without PLUGIN, plughost.toml is read again, and only what has changed in it is carried out.
+    Without PLUGIN, plughost.toml is read again and its changes are applied.
     """
     if plugin is not None:
         path = choice.the_host_of(plugin).path

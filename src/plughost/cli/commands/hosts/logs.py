@@ -34,11 +34,11 @@ def _since(context: click.Context, option: click.Parameter, text: str | None) ->
 
 
 @click.command()
-@click.option("-f", "--follow", is_flag=True, help="Go on with new lines until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Keep printing new lines until Ctrl-C.")
 @click.option(
     "--since", metavar="AGE|TIME", callback=_since, help="Only newer lines: 30s, 10m, 2h, 1d, or a time."
 )
-@click.option("--json", "as_json", is_flag=True, help="Each line as one JSON document.")
+@click.option("--json", "as_json", is_flag=True, help="Print each line as a JSON document.")
 @click.argument("plugin", required=False)
 @running.hosts
 def logs(
@@ -46,7 +46,7 @@ def logs(
 ) -> None:
     """Show what plugins logged and wrote to stderr.
 
-    Crashes, and what their sandboxes refused, are among the lines. Without PLUGIN, those of all plugins.
+    Also shows crashes and what sandboxes denied. Without PLUGIN, shows the lines of all plugins.
     """
     paths = choice.sockets() if plugin is None else [choice.the_host_of(plugin).path]
     if follow and len(paths) > 1:

@@ -29,12 +29,14 @@ ESSENTIAL = ("plugin", "state", "pid", "uptime", "restarts", "memory", "calls", 
 
 @click.command()
 @click.option("--watch", is_flag=True, help="Show the table again every second, until Ctrl-C.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document; with --watch one a second.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document; with --watch, one per second."
+)
 @running.hosts
 def ps(choice: running.HostChoice, watch: bool, as_json: bool) -> None:
     """List the plugins of running hosts.
 
-    With state, uptime, restarts, memory, calls, latencies and the last error of each.
+    Shows the state, uptime, restarts, memory, calls, latencies and last error of each.
     """
     while True:
         found = interrupt.run(choice.look(usage=True))

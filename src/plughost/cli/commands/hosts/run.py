@@ -41,7 +41,7 @@ from plughost.spec import PluginSpec
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder of control sockets, through which other commands reach this host.",
 )
-@click.option("--watch", is_flag=True, help="Apply changes of plughost.toml while the host runs.")
+@click.option("--watch", is_flag=True, help="Apply changes to plughost.toml while the host runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print events as JSON, one per line.")
 @click.argument("words", nargs=-1, metavar="[TARGET...]")
 def run(
@@ -112,7 +112,7 @@ async def _run(
                 if adding.done() and not as_json:
                     _warn_duplicate_namespaces(host)
                     well = [name for name, plugin in host.plugins.items() if plugin.failure is None]
-                    output.say(f"ready: {', '.join(well) or 'no plugin'}; Ctrl-C ends them")
+                    output.say(f"ready: {', '.join(well) or 'no plugin'}; Ctrl-C stops them")
                 await ending
                 adding.cancel()
                 await asyncio.gather(adding, return_exceptions=True)
@@ -152,7 +152,7 @@ def _grants(plugin: Plugin) -> str | None:
         return None
     access = plugin.confinement.access
     words += [f"{kind} {item}" for kind in KINDS for item in getattr(access, kind)]
-    return f"{', '.join(words) or 'reach nothing but its own code and scratch'} ({plugin.sandbox})"
+    return f"{', '.join(words) or 'access only its own code and scratch folder'} ({plugin.sandbox})"
 
 
 def _warn_unsandboxed(specs: Sequence[PluginSpec]) -> None:

@@ -36,9 +36,9 @@ def invocations() -> None:
 @click.option(
     "--status",
     type=click.Choice(["succeeded", "failed", "cancelled", "retryable_failure"]),
-    help="Only with this status.",
+    help="Only invocations with this status.",
 )
-@click.option("--export", "export_id", metavar="ID", help="Only of this export.")
+@click.option("--export", "export_id", metavar="ID", help="Only invocations of this export.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(state: Path | None, limit: int, status: str | None, export_id: str | None, as_json: bool) -> None:
     """List invocations, the newest first."""
@@ -60,7 +60,7 @@ def list_(state: Path | None, limit: int, status: str | None, export_id: str | N
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.argument("invocation_id")
 def show(state: Path | None, invocation_id: str, as_json: bool) -> None:
-    """Show one invocation: its grants, its sandbox, its events, its end."""
+    """Show one invocation: its grants, sandbox, events and outcome."""
     with _open_database(state) as book:
         row = book.get(invocation_id)
     if row is None:

@@ -97,8 +97,9 @@ def invoke(
 ) -> None:
     """Run one export of a package, confined and recorded.
 
-    PACKAGE is installed, or a folder that starts with ./. JSON is the input of a tool, the event of a hook,
-    the blocks and target of a compactor or the trigger of a harness; - reads it from stdin.
+    PACKAGE is an installed package, or a folder as a path that starts with ./. JSON is the input of a tool,
+    the event of a hook, the blocks and target of a compactor or the trigger of a harness; - reads it from
+    stdin.
 
     \b
     Examples:
@@ -114,7 +115,7 @@ def invoke(
         has = did_you_mean(export, [each.id for each in found.manifest.exports])
         raise click.UsageError(f"{name} has no export {export!r}{has}")
     if egress and manifest_export.permissions.network == "none":
-        raise click.UsageError(f"{export} asks for no network, so no host can be allowed")
+        raise click.UsageError(f"{export} does not ask for network access, so --egress cannot allow a host")
     untrusted_inline = manifest_export.execution_class == "inline" and not found.trusted_inline
     binding = Binding(
         binding_id=invoke_local.binding_id(name, Scope(org, project), export),

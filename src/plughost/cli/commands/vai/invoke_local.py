@@ -69,7 +69,7 @@ def parse_request(export: Export, given: Any) -> Work:
     except KeyError as missing:
         raise click.UsageError(f"JSON lacks {missing}, which a {export.kind} needs") from missing
     except (msgspec.ValidationError, TypeError) as error:
-        raise click.UsageError(f"JSON is not what a {export.kind} is asked: {error}") from error
+        raise click.UsageError(f"JSON is not a valid request for a {export.kind}: {error}") from error
 
 
 def binding_id(package_id: str, scope: Scope, export_id: str) -> str:

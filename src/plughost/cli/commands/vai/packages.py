@@ -97,7 +97,7 @@ def install(
         return
     output.print_line(f"{release} {release.digest}")
     if verdict.posture != "trusted":
-        output.say(f"{release} is installed, but not available: {verdict.why}")
+        output.say(f"{release} is installed, but cannot be used: {verdict.why}")
 
 
 @click.group(cls=Group)

@@ -44,7 +44,8 @@ def push(package: str, reference: str, plain_http: bool, as_json: bool) -> None:
 @click.command()
 @click.option(
     "--out", "into", default=".", metavar="FILE|DIR|oci-layout:DIR",
-    help="Where to write: *.vai.tar for the package alone, another *.tar with its signatures. "
+    help="Where to write: a *.vai.tar file for the package alone, any other *.tar file to include its "
+    "signatures. "
     "Default: this folder.",
 )  # fmt: skip
 @trust_option
@@ -54,7 +55,7 @@ def push(package: str, reference: str, plain_http: bool, as_json: bool) -> None:
 def pull(reference: str, into: str, trust_file: Path | None, plain_http: bool, as_json: bool) -> None:
     """Download a package and its signature from a registry.
 
-    An interrupted download is continued. Of several signatures, one with a trusted key is preferred.
+    An interrupted download is resumed. If there are several signatures, one by a trusted key is preferred.
 
     \b
     Examples:

@@ -72,9 +72,9 @@ def members(archive: BinaryIO, limits: PackageLimits = DEFAULT_LIMITS) -> Iterat
         yield member
         archive.seek(start + member.size)
         if _read_exactly(archive, -member.size % BLOCK).strip(b"\0"):
-            raise Unacceptable(f"bytes are hidden after {member.name!r}")
+            raise Unacceptable(f"there are hidden bytes after {member.name!r}")
     if archive.read(BLOCK + 1) != END[BLOCK:]:
-        raise Unacceptable("the archive does not end where its last file does")
+        raise Unacceptable("there is data after the last file of the archive")
 
 
 def _read_member(archive: BinaryIO, first: bytes) -> ArchiveMember:
@@ -94,7 +94,7 @@ def _read_member(archive: BinaryIO, first: bytes) -> ArchiveMember:
     except UnicodeDecodeError:
         raise Unacceptable("the archive has a name that is not UTF-8") from None
     if header(member) != whole:
-        raise Unacceptable(f"the archive has a header for {member.name!r} that no package has")
+        raise Unacceptable(f"the archive has a header for {member.name!r} that is not allowed in a package")
     return member
 
 

@@ -30,7 +30,7 @@ def path_problem(path: str, limits: PackageLimits = DEFAULT_LIMITS) -> str | Non
         return "it is not UTF-8"
     steps = path.split("/")
     if not path or path.startswith("/"):
-        return "it is not below the package"
+        return "it is not inside the package"
     if len(encoded) > limits.path_bytes:
         return f"it is longer than {limits.path_bytes} bytes"
     if len(steps) > limits.depth:
@@ -40,17 +40,17 @@ def path_problem(path: str, limits: PackageLimits = DEFAULT_LIMITS) -> str | Non
 
 def _step_problem(step: str) -> str | None:
     if step in ("", ".", ".."):
-        return "it has empty, `.` or `..` steps"
+        return "it has empty, `.` or `..` parts"
     if not step.isprintable():
-        return "it holds what cannot be printed"
+        return "it has characters that cannot be printed"
     if found := _FORBIDDEN.search(step):
-        return f"not every system takes {found[0]} in a name"
+        return f"some systems do not allow {found[0]} in a name"
     if step[-1] in ". ":
-        return "a name that ends with a dot or a space is another one on some systems"
+        return "some systems drop a dot or a space at the end of a name"
     if _DEVICES.match(step):
-        return "it is a device on some systems"
+        return "it is a device name on some systems"
     if unicodedata.normalize("NFC", step) != step:
-        return "its letters are not composed (Unicode NFC)"
+        return "it is not in Unicode NFC form"
     return None
 
 
@@ -70,7 +70,7 @@ class Listing:
             raise ValueError(why)
         encoded = path.encode()
         if encoded <= self._last:
-            raise ValueError("it is there twice or out of order")
+            raise ValueError("it is listed twice or out of order")
         self._last = encoded
         self._count += 1
         if self._count > self._limits.files:
@@ -84,6 +84,6 @@ class Listing:
         folded = unicodedata.normalize("NFC", path.casefold())
         spelled, was_folder = self._seen.setdefault(folded, (path, is_folder))
         if spelled != path:
-            raise ValueError(f"some systems cannot tell it from {spelled}")
+            raise ValueError(f"on some systems it is the same as {spelled}")
         if was_folder != is_folder:
             raise ValueError("it is both a file and a folder")

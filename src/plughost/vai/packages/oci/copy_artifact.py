@@ -116,8 +116,8 @@ async def refuse_another(target: ContentStore, tag: str | None, digest: str) -> 
         return
     if there.digest != digest:
         raise InvalidSpec(
-            f"{tag} is published already, with other bytes: it is {there.digest}, and this is {digest}",
-            hint="give the new bytes a new version",
+            f"{tag} is already published with different contents: {there.digest}, not {digest}",
+            hint="give the new contents a new version",
         )
 
 
@@ -148,9 +148,7 @@ async def _fetch_manifest(source: ContentStore, reference: str) -> FetchedManife
 def _check_size(fetched: FetchedManifest, limit: int) -> None:
     size = sum(blob.size for blob in fetched.manifest.blobs)
     if size > limit:
-        raise BadContent(
-            f"{fetched.descriptor.digest} has {size} bytes, more than the {limit} that are taken"
-        )
+        raise BadContent(f"{fetched.descriptor.digest} has {size} bytes; the maximum is {limit}")
 
 
 async def _copy_blob(

@@ -37,4 +37,4 @@ def check(data: bytes, digest: str) -> None:
     """Raises BadContent unless the bytes have this digest."""
     found = digest_of(data)
     if found != digest:
-        raise BadContent(f"the bytes said to be {digest} are {found}")
+        raise BadContent(f"expected content with digest {digest}, got {found}")

@@ -86,11 +86,11 @@ def check_descriptor(blob: Descriptor) -> Descriptor:
 def _read(body: bytes, kind: type[Document], media_type: str) -> Document:
     what = kind.__name__.removeprefix("Image").lower()
     if len(body) > MAX_MANIFEST:
-        raise BadContent(f"no OCI {what}: more than {MAX_MANIFEST >> 20} MiB")
+        raise BadContent(f"not an OCI {what}: more than {MAX_MANIFEST >> 20} MiB")
     try:
         document = msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        raise BadContent(f"no OCI {what}: {error}") from None
+        raise BadContent(f"not an OCI {what}: {error}") from None
     if document.schemaVersion != 2 or document.mediaType not in ("", media_type):
-        raise BadContent(f"no OCI {what}: {document.mediaType[:80]!a}, schema {document.schemaVersion}")
+        raise BadContent(f"not an OCI {what}: {document.mediaType[:80]!a}, schema {document.schemaVersion}")
     return document

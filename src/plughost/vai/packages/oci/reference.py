@@ -111,11 +111,11 @@ def _in_layout(text: str) -> InLayout:
 
 def _in_registry(text: str) -> InRegistry:
     if text.startswith(("http://", "https://")):
-        raise _syntax_error(text, 0, "no https:// before it, and no http://: HOST/REPOSITORY:TAG")
+        raise _syntax_error(text, 0, "write it without https:// or http://: HOST/REPOSITORY:TAG")
     at = len(REGISTRY) if text.startswith(REGISTRY) else 0
     if "@" in text[at:].partition("/")[0]:
         raise InvalidSpec(
-            "a reference holds no user name and no password",
+            "a reference cannot contain a user name or a password",
             hint="they are read from PLUGHOST_REGISTRY_USER and PLUGHOST_REGISTRY_PASSWORD, or docker's file",
         )
     rest, digest = _digest(text)
@@ -132,7 +132,7 @@ def _in_registry(text: str) -> InRegistry:
     for part in repository.split("/"):
         if not _PART.fullmatch(part):
             raise _syntax_error(
-                text, at, "a repository's name is lower-case letters and digits between . _ - and /"
+                text, at, "a repository's name has lowercase letters and digits, separated by . _ - or /"
             )
         at += len(part) + 1
     return InRegistry(host, port, repository, tag, digest)

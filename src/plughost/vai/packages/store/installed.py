@@ -47,7 +47,7 @@ class InstalledRelease(msgspec.Struct, frozen=True):
         except OSError as error:
             raise self.damaged(f"{manifest.FILE}: {error.strerror or error}") from error
         if digest_of(text) != self.release.manifest_digest:
-            raise self.damaged(f"{manifest.FILE} is not the one that was installed")
+            raise self.damaged(f"{manifest.FILE} was changed after the installation")
         return manifest.parse(text, str(path))
 
     def damage(self) -> str | None:

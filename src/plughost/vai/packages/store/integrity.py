@@ -246,7 +246,7 @@ def _layer(root: int, states: States, digest: str) -> Descriptor:
         else b""
     )
     if digest_of(body) != digest:
-        raise _Damage(f"{MANIFEST} is not the one that was installed")
+        raise _Damage(f"{MANIFEST} was changed after the installation")
     return parts(body)[1]
 
 
@@ -259,7 +259,7 @@ def _check_archive(root: int, states: States, layer: Descriptor) -> None:
         raise _Damage("a file's name is not UTF-8") from None
     size = sum(map(len, headers)) + len(canonical_tar.END)
     size += sum(member.size + -member.size % canonical_tar.BLOCK for member, _ in members)
-    differs = "its files are not those that were installed"
+    differs = "its files do not match the signed digest"
     if size != layer.size:
         raise _Damage(differs)
     found = hashlib.sha256()
@@ -291,7 +291,7 @@ def _members(states: States) -> list[tuple[ArchiveMember, str]]:
             needed.add(name)
     for name in directories:
         if name not in needed:
-            raise _Damage(f"{escape_controls(name)} is an empty directory, which no package has")
+            raise _Damage(f"{escape_controls(name)} is an empty directory, which cannot come from a package")
     return sorted(members, key=lambda pair: pair[0].name.encode())
 
 

@@ -97,7 +97,7 @@ def _read(path: Path, folder: int) -> Release:
     if path_of(path.parents[2], release) != path:  # a copy, or changed: it would speak for another version
         raise _damaged(path, f"it is about {escape_controls(str(release)[:200])}")
     if not is_digest(release.digest):
-        raise _damaged(path, "its digest is not one")
+        raise _damaged(path, "its digest is not valid")
     return release
 
 

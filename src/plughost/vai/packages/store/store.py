@@ -99,7 +99,8 @@ class Store:
         known = records.read(self._versions, release) or release
         if known.digest != release.digest:
             raise VersionTaken(
-                f"{release} is published with other bytes: {known.digest}, not {release.digest}",
+                f"{release} was installed before with different contents: {known.digest}, not "
+                f"{release.digest}",
                 plugin=release.package_id,
                 hint="a version never changes: publish a new one",
             )
@@ -122,7 +123,9 @@ class Store:
         versions = ", ".join(entry.release.version for entry in present)
         name = f"{package_id}@{version}" if version else package_id
         if found:
-            raise NotInstalled(f"{name} is there in several versions: {versions}", hint="name one: @VERSION")
+            raise NotInstalled(
+                f"{name} is installed in several versions: {versions}", hint="name one: @VERSION"
+            )
         hint = f"installed versions: {versions}" if versions else NotInstalled.remedy
         raise NotInstalled(f"{name} is not installed", hint=hint)
 
@@ -183,7 +186,9 @@ class Store:
         for folder in self._releases.iterdir():
             if folder.name not in named:
                 if not stat.S_ISDIR(os.lstat(folder).st_mode):
-                    raise NotADirectoryError(errno.ENOTDIR, "not a release; remove it", str(folder))
+                    raise NotADirectoryError(
+                        errno.ENOTDIR, "not an installed package; remove it", str(folder)
+                    )
                 shutil.rmtree(folder)
 
     @contextmanager

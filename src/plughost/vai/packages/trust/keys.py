@@ -62,7 +62,7 @@ def parse_public(text: str) -> PublicKey:
     if len(raw) != 32:
         raise ValueError("an Ed25519 key has 32 bytes")
     if (int.from_bytes(raw, "little") & _Y_MASK) in _WEAK:
-        raise ValueError("it is a weak key: anybody could sign with it")
+        raise ValueError("it is a weak key: anybody can forge its signatures")
     return PublicKey(raw)
 
 
@@ -117,7 +117,9 @@ def read_private(path: Path) -> Ed25519PrivateKey:
     except OSError as error:
         raise InvalidSpec(f"the key {path} cannot be read: {error.strerror}") from error
     if stat.S_IMODE(mode) & 0o077:
-        raise InvalidSpec(f"others may read the key {path}", hint=f"chmod 600 {path}, or make a new one")
+        raise InvalidSpec(
+            f"other users can read the key {path}", hint=f"run chmod 600 {path}, or make a new key"
+        )
     try:
         private = load_pem_private_key(text, None)
     except (ValueError, TypeError) as error:
@@ -147,6 +149,6 @@ def _create(path: Path, content: bytes, mode: int) -> None:
             file.flush()
             os.fsync(fd)
     except FileExistsError as error:
-        raise InvalidSpec(f"{path} is there already", hint="name another file") from error
+        raise InvalidSpec(f"{path} already exists", hint="name another file") from error
     except OSError as error:
         raise InvalidSpec(f"{path} cannot be written: {error.strerror}") from error

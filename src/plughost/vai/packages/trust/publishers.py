@@ -50,9 +50,9 @@ class TrustedKey(msgspec.Struct, frozen=True, kw_only=True):
         if self.revoked:
             return REVOKED
         if self.valid_from is not None and signed_at < self.valid_from:
-            return f"is valid from {self.valid_from:%Y-%m-%d} on, and was used on {signed_at:%Y-%m-%d}"
+            return f"is valid from {self.valid_from:%Y-%m-%d} on, but was used on {signed_at:%Y-%m-%d}"
         if self.valid_until is not None and signed_at >= self.valid_until:
-            return f"was valid until {self.valid_until:%Y-%m-%d}, and was used on {signed_at:%Y-%m-%d}"
+            return f"was valid until {self.valid_until:%Y-%m-%d}, but was used on {signed_at:%Y-%m-%d}"
         return None
 
 
@@ -107,11 +107,13 @@ def read(path: Path | None = None) -> TrustedPublishers:
                 document.problem((*field, "key"), str(error))
                 continue
             if found in seen:
-                document.problem((*field, "key"), "it is there already")
+                document.problem((*field, "key"), "it is listed twice")
             seen.add(found)
             for bound in ("valid_from", "valid_until"):
                 if (moment := getattr(key, bound)) is not None and moment.tzinfo is None:
-                    document.problem((*field, bound), "expected a time with its zone: 2026-01-01T00:00:00Z")
+                    document.problem(
+                        (*field, bound), "expected a time with a time zone, such as 2026-01-01T00:00:00Z"
+                    )
     document.check()
     assert trust is not None
     return trust

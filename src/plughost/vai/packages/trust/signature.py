@@ -51,7 +51,7 @@ class SignatureVerdict(msgspec.Struct, frozen=True):
 
     def _remedy(self) -> str:
         """What to do about a release without a trusted signature."""
-        trusted = f"{default_file()} or the file that --trust names"
+        trusted = f"{default_file()} (or the file given with --trust)"
         if self.posture == "unsigned":
             return (
                 f"get a signed package from {self.publisher}; if it is your own, `plughost sign` it and list "
@@ -133,7 +133,7 @@ def verify(
     """The verdict on an envelope: exactly one posture, and why."""
     publisher = release.publisher
     if envelope is None:
-        return SignatureVerdict("unsigned", publisher, why="nobody has signed it")
+        return SignatureVerdict("unsigned", publisher, why="it is not signed")
     try:
         read, statement = _read(envelope)
     except ValueError as error:
@@ -144,7 +144,7 @@ def verify(
         )
     if statement != Statement.of(release, signed_at):
         claimed = escape_controls(f"{statement.predicate.package_id}@{statement.predicate.version}"[:200])
-        why = f"it is not what was signed: the signature is for other bytes of {claimed}"
+        why = f"it was changed after it was signed: the signature is for different contents of {claimed}"
         return SignatureVerdict("altered", publisher, escape_controls(read.signatures[0].keyid[:64]), why)
     return _judge_signatures(read, signed_at, publisher, trust)
 
@@ -158,11 +158,11 @@ def _judge_signatures(
         key_id = escape_controls(signature.keyid[:64])
         if (key := keys.get(signature.keyid)) is None:
             owner = trust.owner_of(key_id)
-            whose = f"is a key of {owner}" if owner else "is not known"
-            why = f"its signer {key_id[:16]} {whose}, and not trusted for {publisher}"
+            whose = f"belongs to {owner}" if owner else "is unknown"
+            why = f"the key {key_id[:16]} of its signature {whose}, and is not trusted for {publisher}"
             verdicts.append(SignatureVerdict("unknown_key", publisher, key_id, why))
         elif not _is_valid(read, signature, key.public):
-            why = f"the signature by {key_id[:16]} is not one of that key"
+            why = f"the signature by {key_id[:16]} is not valid for that key"
             verdicts.append(SignatureVerdict("invalid", publisher, key_id, why))
         elif objection := key.objection(signed_at):
             why = f"the key {key_id[:16]} of {publisher} {objection}"
@@ -186,7 +186,7 @@ def _read(text: bytes) -> tuple[_Envelope, Statement]:
     if not 0 < len(ids) <= _MAX_SIGNATURES or len(set(ids)) != len(ids):
         raise ValueError(f"expected 1 to {_MAX_SIGNATURES} signatures by different keys")
     if read.payloadType != PAYLOAD or statement.type != STATEMENT or statement.predicateType != PREDICATE:
-        raise ValueError("it is about something else than a release of a package")
+        raise ValueError("it is not a signature of a package")
     for signature in read.signatures:
         exact_base64(signature.sig)
     return read, statement

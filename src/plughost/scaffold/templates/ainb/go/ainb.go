@@ -69,7 +69,7 @@ func serve(plugin Plugin, in io.Reader, out io.Writer) error {
 		var message members
 		var method string
 		if !utf8.Valid(body) || json.Unmarshal(body, &message) != nil {
-			log.Printf("dropped what is no message: %.80q", body)
+			log.Printf("dropped something that is not a message: %.80q", body)
 			continue
 		}
 		if json.Unmarshal(message["method"], &method) != nil {

@@ -88,7 +88,7 @@ function parse(body) {
   try {
     return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(body));
   } catch (error) {
-    console.error(`dropped what is no message: ${error.message}`);
+    console.error(`dropped something that is not a message: ${error.message}`);
     return undefined;
   }
 }

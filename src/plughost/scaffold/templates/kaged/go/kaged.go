@@ -79,7 +79,7 @@ func (plugin Plugin) handle(line []byte) []byte {
 		return nil
 	}
 	if !utf8.Valid(line) || json.Unmarshal(line, &message) != nil {
-		log.Printf("dropped what is no message: %.80q", line)
+		log.Printf("dropped something that is not a message: %.80q", line)
 		return nil
 	}
 	if json.Unmarshal(message["method"], &method) != nil {

@@ -68,7 +68,7 @@ function parse(line) {
     const text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(line);
     return text.trim() === "" ? undefined : JSON.parse(text);
   } catch (error) {
-    console.error(`dropped what is no message: ${error.message}`);
+    console.error(`dropped something that is not a message: ${error.message}`);
     return undefined;
   }
 }

@@ -12,7 +12,7 @@ func greeting(name string) string {
 }
 
 // greet: {"name": "Ada"} -> {"greeting": "Hello, Ada!"}
-// Return an empty map rather than nil: mcptest's own host takes a result of null for a missing one.
+// Return an empty map rather than nil: mcptest's own host treats a null result as a missing one.
 func greet(params json.RawMessage) (any, error) {
 	var given struct{ Name *string }
 	if json.Unmarshal(params, &given) != nil || given.Name == nil {

@@ -7,7 +7,7 @@ const greeting = (name) => `Hello, ${name}!`;
 
 const methods = {
   /** {"name": "Ada"} -> {"greeting": "Hello, Ada!"}
-   *  Return {} rather than nothing: mcptest's own host takes a result of null for a missing one. */
+   *  Return {} rather than nothing: mcptest's own host treats a null result as a missing one. */
   greet(params) {
     if (typeof params?.name !== "string") throw new Refusal(INVALID_PARAMS, "greet needs a name, as text");
     return { greeting: greeting(params.name) };

@@ -18,7 +18,7 @@ def greeting(name):
 def greet(params):
     """{"name": "Ada"} -> {"greeting": "Hello, Ada!"}
 
-    Return {} rather than None: mcptest's own host takes a result of null for a missing one.
+    Return {} rather than None: mcptest's own host treats a null result as a missing one.
     """
     name = params.get("name") if isinstance(params, dict) else None
     if not isinstance(name, str):

@@ -70,7 +70,7 @@ func read(lines *bufio.Reader, kind string) (members, error) {
 	}
 	var message members
 	if !utf8.Valid(line) || json.Unmarshal(line, &message) != nil || string(message["type"]) != `"`+kind+`"` {
-		return nil, fmt.Errorf("the host sent no %s: %.80q", kind, line)
+		return nil, fmt.Errorf("the host sent something other than a %s: %.80q", kind, line)
 	}
 	return message, nil
 }

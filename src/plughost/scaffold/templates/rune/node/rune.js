@@ -52,7 +52,7 @@ async function* lines(stream) {
 /** A message of the type that is due; anything else ends the plugin with an exit code. */
 function parse(line, type) {
   const message = JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(line));
-  if (message?.type !== type) throw new Error(`the host sent no ${type}: ${line.subarray(0, 80)}`);
+  if (message?.type !== type) throw new Error(`the host sent something other than a ${type}: ${line.subarray(0, 80)}`);
   return message;
 }
 

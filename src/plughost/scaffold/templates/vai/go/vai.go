@@ -86,7 +86,7 @@ func (plugin Plugin) serve(in io.Reader, out io.Writer) error {
 		}
 		var told message
 		if !utf8.Valid(body) || json.Unmarshal(body, &told) != nil || told.Protocol != protocol {
-			log.Printf("dropped what is no message of %s: %.80q", protocol, body)
+			log.Printf("dropped a frame that is not a message of %s: %.80q", protocol, body)
 		} else if told.Type == "shutdown" {
 			return nil
 		} else {

@@ -35,7 +35,7 @@ async function serve(plugin) {
   try {
     for await (const body of bodies(process.stdin)) {
       const message = parse(body);
-      if (message?.protocol !== PROTOCOL) console.error(`dropped what is no message of ${PROTOCOL}`);
+      if (message?.protocol !== PROTOCOL) console.error(`dropped a frame that is not a message of ${PROTOCOL}`);
       else if (message.type === "shutdown") break;
       else if (message.type === "hello") send({ type: "hello", role: "plugin", plugin: identity() });
       else if (message.type === "cancel") open.get(message.request_id)?.abort(message.reason);

@@ -76,7 +76,7 @@ class BlobWriter:
         """Writes the next bytes; BadContent when there are more than the blob has."""
         if self.offset + len(data) > self.blob.size:
             self.restart()
-            raise BadContent(f"{self.blob.digest}: more than its {self.blob.size} bytes came")
+            raise BadContent(f"{self.blob.digest}: received more than its {self.blob.size} bytes")
         with memoryview(data) as rest:
             begin = 0
             try:
@@ -100,11 +100,11 @@ class BlobWriter:
         """Renames the complete file to its final name; BadContent, and nothing is kept, when the digest is
         wrong."""
         if not self.complete:
-            raise TransferFailed(f"{self.blob.digest}: {self.offset} of {self.blob.size} bytes came")
+            raise TransferFailed(f"{self.blob.digest}: received only {self.offset} of {self.blob.size} bytes")
         found = f"sha256:{self._hash.hexdigest()}"
         if found != self.blob.digest:
             self.restart()
-            raise BadContent(f"the bytes said to be {self.blob.digest} are {found}")
+            raise BadContent(f"expected content with digest {self.blob.digest}, got {found}")
         if self._owned:
             try:
                 os.rename(self.partial, self.into)

@@ -103,7 +103,7 @@ class LayoutFolder:
         artifact_type = read_manifest(body).artifactType if media_type == MANIFEST else ""
         pushed = Descriptor(media_type, digest_of(body), len(body), artifactType=artifact_type)
         if reference is not None and is_digest(reference) and reference != pushed.digest:
-            raise BadContent(f"the manifest said to be {reference} is {pushed.digest}")
+            raise BadContent(f"expected the manifest {reference}, got {pushed.digest}")
         tag = None if reference is None or is_digest(reference) else reference
         self.prepare()
         if not self.holds(pushed):

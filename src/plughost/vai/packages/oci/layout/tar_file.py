@@ -49,7 +49,7 @@ class LayoutTar:
         raise self._read_only_error()
 
     def _read_only_error(self) -> InvalidSpec:
-        return InvalidSpec(f"{self.path} is a finished file: nothing is added to it")
+        return InvalidSpec(f"{self.path} is complete and cannot be changed")
 
     def _index(self) -> ImageIndex:
         return read_index(self._read(self._member("index.json")))
@@ -77,7 +77,7 @@ class LayoutTar:
                 for member in read_members(opened, self.path):
                     name = member.name.removeprefix("./")
                     if name in found:
-                        raise BadContent(f"{self.path}: {name[:100]!a} is there twice")
+                        raise BadContent(f"{self.path}: {name[:100]!a} is in it twice")
                     found[name] = member
         except OSError as error:
             raise disk_error(error, self.path) from error
@@ -131,7 +131,7 @@ def _add_file(out: BinaryIO, name: str, path: Path) -> None:
         while moved := os.sendfile(out.fileno(), opened.fileno(), sent, size - sent):  # the kernel copies
             sent += moved
         if sent != size:
-            raise OSError(errno.EIO, f"{path} became shorter")
+            raise OSError(errno.EIO, f"{path} was truncated while it was read")
         out.seek(0, os.SEEK_END)
         out.write(padding(size))
 

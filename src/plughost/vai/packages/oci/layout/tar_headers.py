@@ -84,4 +84,4 @@ def _octal(field: bytes) -> int:
 def _refuse_renaming(records: bytes, size: int, where: object) -> None:
     """Raises for an extended header that changes the name or size of a file; times and owners are allowed."""
     if size > _MAX_EXTENDED or any(word in records for word in _RENAMING):
-        raise BadContent(f"{where}: an extended tar header names or measures a file")
+        raise BadContent(f"{where}: extended tar headers for names or sizes are not accepted")

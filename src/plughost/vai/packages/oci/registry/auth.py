@@ -70,11 +70,13 @@ class Authorization:
             self._until = self._clock.time() + max(MIN_LIFETIME, token.expires_in) * MARGIN
         elif "basic" in offered:
             if self._credentials is None or not self._credentials.password:
-                raise Unauthorized(f"{self._registry.origin} wants a user and a password", hint=LOG_IN)
+                raise Unauthorized(f"{self._registry.origin} requires a user and a password", hint=LOG_IN)
             self._header, self._until = self._credentials.basic, float("inf")
         else:
-            names = ", ".join(sorted(offered)) or "nothing that can be read"
-            raise Unauthorized(f"{self._registry.origin} wants to know who asks, and offers {names[:100]}")
+            names = ", ".join(sorted(offered)) or "no readable scheme"
+            raise Unauthorized(
+                f"{self._registry.origin} requires authentication by an unsupported scheme: {names[:100]}"
+            )
         self._actions = actions
 
     def redact(self, text: str) -> str:
@@ -104,9 +106,9 @@ def token_request(
     try:
         target = parse_url(realm)
     except ValueError as error:
-        raise Unauthorized(f"{registry.origin} sends to the token service {shown(realm)}: {error}") from None
+        raise Unauthorized(f"{registry.origin} refers to the token service {shown(realm)}: {error}") from None
     if registry.scheme == "https" and target.scheme != "https":
-        raise Unauthorized(f"{registry.origin} sends to a token service without TLS: {target.origin}")
+        raise Unauthorized(f"{registry.origin} refers to a token service without TLS: {target.origin}")
     scope = f"repository:{repository}:{actions}"
     parameters = [("service", offer["service"])] if "service" in offer else []
     parameters.append(("scope", scope))

@@ -106,7 +106,9 @@ class RegistryClient:
                 return response
             await response.aclose()
             if method not in ("GET", "HEAD"):
-                raise TransferFailed(f"{target}: what is sent there is redirected, and is not sent elsewhere")
+                raise TransferFailed(
+                    f"{target}: the upload was redirected, and uploads do not follow redirects"
+                )
             target = follow(target, response.headers["location"])
         raise TransferFailed(f"{target}: more than {MAX_REDIRECTS} redirects")
 
@@ -202,9 +204,9 @@ def follow(target: UrlTarget, location: str) -> UrlTarget:
     try:
         following = parse_url(urljoin(target.url, quote(location[: 16 << 10], safe=IN_URLS)))
     except ValueError as error:
-        raise TransferFailed(f"{target} leads to {shown(location)}: {error}") from None
+        raise TransferFailed(f"{target} redirects to {shown(location)}: {error}") from None
     if target.scheme == "https" and following.scheme != "https":
-        raise TransferFailed(f"{target} leads from TLS to plain HTTP: {following}")
+        raise TransferFailed(f"{target} redirects from TLS to plain HTTP: {following}")
     return following
 
 
@@ -229,7 +231,9 @@ def as_transfer_failure(error: Exception, target: UrlTarget) -> Exception:
     reason = escape_controls(str(deepest) or str(error) or type(error).__name__)[:300]
     failure = TransferFailed(f"{target}: {reason}")
     if isinstance(deepest, ssl.SSLCertVerificationError):
-        failure.hint = "a registry of your own authority: name its certificate in SSL_CERT_FILE"
+        failure.hint = (
+            "for a registry with a private certificate authority, name its certificate in SSL_CERT_FILE"
+        )
         return failure
     for_good = isinstance(deepest, socket.gaierror) and deepest.errno != socket.EAI_AGAIN
     return failure if for_good else Retryable(failure)

@@ -79,7 +79,7 @@ def credentials_for(registry: str, environ: Mapping[str, str]) -> Credentials | 
     """The credentials for `HOST[:PORT]`; None is anonymous. Blocking: a helper may be a program."""
     user, password = environ.get(USER), environ.get(PASSWORD)
     if (user is None) != (password is None):
-        raise InvalidSpec(f"{USER} and {PASSWORD} are set together or not at all")
+        raise InvalidSpec(f"{USER} and {PASSWORD} must be set together")
     if user is not None and password is not None and environ.get(HOST, registry).lower() == registry:
         return Credentials(user, password)
     return next(filter(None, (_from_file(path, registry, environ) for path in auth_files(environ))), None)
@@ -117,7 +117,9 @@ def read_auth_file(path: Path) -> AuthFile:
     except OSError as error:
         raise InvalidSpec(f"{path}: {error.strerror}") from error
     except (msgspec.DecodeError, RecursionError, UnicodeError):
-        raise InvalidSpec(f"{path} is not what docker writes: no credentials can be read from it") from None
+        raise InvalidSpec(
+            f"{path} is not a valid docker configuration: no credentials can be read from it"
+        ) from None
 
 
 def _entry_for(entries: Mapping[str, Value], registry: str) -> Value | None:

@@ -51,7 +51,7 @@ async def _download_rest(
             await in_thread(file.restart)  # the server cannot resume from that offset
             progress(-begin)
         if response.status_code == 416:
-            raise Retryable(TransferFailed(f"{target}: the registry has no bytes from {begin} on"))
+            raise Retryable(TransferFailed(f"{target}: the registry cannot continue from byte {begin}"))
         if response.status_code not in (200, 206):
             raise await client.refusal(response, target)
         _check_head(response, file, target)
@@ -79,11 +79,11 @@ async def _download_rest(
 
 def _check_head(response: httpx.Response, file: BlobWriter, target: UrlTarget) -> None:
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise BadContent(f"{target}: the answer is encoded, and nobody asked for that")
+        raise BadContent(f"{target}: the answer has an encoding that was not requested")
     if response.status_code == 206:
         match = _RANGE.fullmatch(response.headers.get("content-range", ""))
         if match is None or int(match[1]) != file.offset:
-            raise BadContent(f"{target}: asked for bytes from {file.offset} on, and others came")
+            raise BadContent(f"{target}: requested the bytes from {file.offset} on, but received others")
     length = response.headers.get("content-length", "")
     if length.isdigit() and int(length) > file.blob.size - file.offset:
         raise BadContent(f"{target}: more than the {file.blob.size} bytes of {file.blob.digest}")

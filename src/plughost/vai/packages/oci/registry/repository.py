@@ -120,7 +120,7 @@ class Registry:
         pushed = Descriptor(media_type, digest_of(body), len(body), artifactType=kind)
         name = reference or pushed.digest
         if is_digest(name) and name != pushed.digest:
-            raise BadContent(f"the manifest said to be {name} is {pushed.digest}")
+            raise BadContent(f"expected the manifest {name}, got {pushed.digest}")
         target = self._manifest_url(name)
         response, _ = await self._client.ask("PUT", target, {"Content-Type": media_type}, body, good=(201,))
         _check_digest(response, pushed.digest, target)
@@ -187,7 +187,9 @@ class Registry:
             if any(known.digest == entry.digest for known in entries):
                 return
             await self.push_manifest(write_index([*entries, entry]), INDEX, fallback_tag(subject))
-        raise TransferFailed(f"{self._reference.registry}: others keep overwriting the list of signatures")
+        raise TransferFailed(
+            f"{self._reference.registry}: other clients keep overwriting the list of signatures"
+        )
 
     async def _pages(self, target: UrlTarget) -> AsyncIterator[bytes]:
         for _ in range(MAX_PAGES):
@@ -218,7 +220,7 @@ def _check_manifest(response: httpx.Response, body: bytes, reference: str, targe
         raise BadContent(f"{target}: {media_type[:100]!a} is not an OCI manifest")
     digest = digest_of(body)
     if is_digest(reference) and digest != reference:
-        raise BadContent(f"{target}: the manifest said to be {reference} is {digest}")
+        raise BadContent(f"{target}: expected the manifest {reference}, got {digest}")
     _check_digest(response, digest, target)
     artifact_type = read_manifest(body).artifactType if media_type == MANIFEST else ""
     return Descriptor(media_type, digest, len(body), artifactType=artifact_type)
@@ -227,7 +229,7 @@ def _check_manifest(response: httpx.Response, body: bytes, reference: str, targe
 def _check_digest(response: httpx.Response, digest: str, target: UrlTarget) -> None:
     stated = response.headers.get("docker-content-digest", digest)
     if is_digest(stated) and stated != digest:
-        raise BadContent(f"{target}: the registry speaks of {stated}, and the bytes are {digest}")
+        raise BadContent(f"{target}: the registry states the digest {stated}, but the content is {digest}")
 
 
 def _as_entry(pushed: Descriptor, manifest: ImageManifest) -> Descriptor:

@@ -93,7 +93,7 @@ async def retry(
             if failures > policy.retries:
                 raise again.error from None
             if again.after is not None and again.after > policy.longest:
-                again.error.hint = f"the registry asks to be left alone for {again.after:.0f} s"
+                again.error.hint = f"the registry asks to wait {again.after:.0f} s"
                 raise again.error from None
             await pause(clock, delay(policy, failures, again.after, jitter()))
 
@@ -158,5 +158,5 @@ async def pacing(policy: RetryPolicy, clock: Clock, what: str) -> AsyncIterator[
             finally:
                 pace.stop()
     except TimeoutError:
-        slow = f"fewer than {policy.least} bytes moved within {policy.window:g} s"
+        slow = f"fewer than {policy.least} bytes were transferred within {policy.window:g} s"
         raise Retryable(TransferFailed(f"{what}: {slow}")) from None

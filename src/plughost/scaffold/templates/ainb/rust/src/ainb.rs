@@ -44,7 +44,7 @@ pub fn serve(
         let message = match Json::parse(&body) {
             Ok(message) => message,
             Err(why) => {
-                eprintln!("dropped what is no message: {why}");
+                eprintln!("dropped something that is not a message: {why}");
                 continue;
             }
         };

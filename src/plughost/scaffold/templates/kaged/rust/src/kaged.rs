@@ -43,7 +43,7 @@ impl Plugin {
         let message = match Json::parse(line) {
             Ok(message) => message,
             Err(why) => {
-                eprintln!("dropped what is no message: {why}");
+                eprintln!("dropped something that is not a message: {why}");
                 return None;
             }
         };

@@ -13,7 +13,7 @@ fn greeting(name: &str) -> String {
 }
 
 /// {"name": "Ada"} -> {"greeting": "Hello, Ada!"}
-/// Return an empty object rather than null: mcptest's own host takes a result of null for a missing one.
+/// Return an empty object rather than null: mcptest's own host treats a null result as a missing one.
 fn greet(params: Option<&Json>) -> Result<Json, Refusal> {
     match params
         .and_then(|given| given.get("name"))

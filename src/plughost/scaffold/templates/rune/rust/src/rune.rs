@@ -89,7 +89,7 @@ fn read(input: &mut impl BufRead, kind: &str) -> io::Result<Option<Json>> {
         let said = String::from_utf8_lossy(&line[..line.len().min(80)]).into_owned();
         io::Error::new(
             io::ErrorKind::InvalidData,
-            format!("the host sent no {kind}: {said}"),
+            format!("the host sent something other than a {kind}: {said}"),
         )
     })
 }

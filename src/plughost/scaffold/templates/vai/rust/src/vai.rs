@@ -76,7 +76,7 @@ impl Plugin {
             let message = Json::parse(&body).unwrap_or(Json::Null);
             let kind = text(&message, "type");
             if text(&message, "protocol") != Some(PROTOCOL) {
-                eprintln!("dropped what is no message of {PROTOCOL}");
+                eprintln!("dropped a frame that is not a message of {PROTOCOL}");
             } else if kind == Some("shutdown") {
                 break;
             } else {

@@ -87,7 +87,7 @@ def test_a_forgotten_flush_of_a_process_per_call_is_found_out_too(flushed, optio
     ran = call_rune(flushed, *options)
     assert ran.returncode == 3
     assert f"plugin unflushed timeout: {what}\n" in ran.stderr
-    assert "came only after stdin was closed" in ran.stderr
+    assert "arrived only after stdin was closed" in ran.stderr
     assert "print(..., flush=True)" in ran.stderr
 
 
@@ -95,8 +95,8 @@ def test_a_plugin_under_another_name_is_told_which_two_names_must_be_the_same():
     assert call_rune("handshake response").returncode == 0
     ran = call_rune("handshake response", plugin_id="flushed")
     assert ran.returncode == 3
-    assert "handshake_failed: it calls itself 'flushed', but is bound as 'unflushed'\n" in ran.stderr
-    assert "plugin_id in its handshake, and its name in plughost.toml (or --name)" in ran.stderr
+    assert "handshake_failed: it calls itself 'flushed', but is configured as 'unflushed'\n" in ran.stderr
+    assert "plugin_id in its handshake must be its name in plughost.toml (or --name)" in ran.stderr
 
 
 def test_a_package_whose_program_names_another_package_is_told_both_names(tmp_path, mark):

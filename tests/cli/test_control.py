@@ -122,7 +122,7 @@ async def test_x_of_a_plugin_that_dies_is_no_answer(root, mark):
 
 @pytest.mark.clause("AINB-62")
 async def test_ps_logs_reload_and_stop_of_a_running_host(root, tmp_path, mark):
-    sockets = ("--socket-dir", tmp_path / "sockets")
+    sockets = ("--socket-dir", tmp_path / "s")
     async with running(root, sockets[1]) as (process, said):
         assert any("may: " in line for line in said)
         (host,) = json.loads(plughost("ps", "--json", *sockets).stdout)["hosts"]
@@ -147,12 +147,12 @@ async def test_ps_logs_reload_and_stop_of_a_running_host(root, tmp_path, mark):
         await until(lambda: process.poll() is not None)
         assert process.returncode == 0
     await all_gone(mark)
-    assert list((tmp_path / "sockets").iterdir()) == []
+    assert list((tmp_path / "s").iterdir()) == []
     assert json.loads(plughost("ps", "--json", *sockets).stdout) == {"hosts": []}
 
 
 async def test_ps_lists_plugins_by_name_whichever_was_added_first(root, tmp_path):
-    async with Host() as host, control.Control(host, tmp_path / "sockets", lambda: None) as door:
+    async with Host() as host, control.Control(host, tmp_path / "s", lambda: None) as door:
         for name in ("lazy", "eager"):
             await host.add(root / name, start=False)
         reader, writer = await asyncio.open_unix_connection(door.path)
@@ -180,7 +180,7 @@ async def test_a_file_name_that_is_not_text_hides_no_other_plugin(tmp_path, mark
         (bad / "plughost.toml").write_text(
             '[plugins.bad]\ncontract = "mcptest"\ncommand = ["./run"]\nsandbox = "strict"\n'
         )
-    sockets = tmp_path / "sockets"
+    sockets = tmp_path / "s"
     async with running(None, sockets, good, bad) as (process, _):
         ran = await asyncio.to_thread(plughost, "ps", "--json", "--socket-dir", sockets)
         assert ran.returncode == 0, ran.stderr
@@ -199,7 +199,7 @@ async def test_logs_are_shown_and_followed(root, tmp_path, mark):
             "exec(", "import sys\nprint('hello from stderr', file=sys.stderr)\nexec(", 1
         )
     )
-    sockets = ("--socket-dir", tmp_path / "sockets")
+    sockets = ("--socket-dir", tmp_path / "s")
     async with running(root, sockets[1]):
         await until(lambda: b"hello" in plughost("logs", "eager", *sockets).stdout)
         shown = plughost("logs", "eager", *sockets).stdout
@@ -227,7 +227,7 @@ def owner(path: Path) -> int:
 
 
 async def test_hosts_of_the_same_number_in_containers_do_not_take_each_others_socket(tmp_path):
-    sockets = tmp_path / "sockets"
+    sockets = tmp_path / "s"
     async with (
         Host() as host,
         control.Control(host, sockets, lambda: None) as one,
@@ -239,7 +239,7 @@ async def test_hosts_of_the_same_number_in_containers_do_not_take_each_others_so
 async def test_a_killed_host_leaves_a_socket_that_the_next_one_removes_and_a_live_ones_stays(
     root, tmp_path, mark
 ):
-    sockets = tmp_path / "sockets"
+    sockets = tmp_path / "s"
     async with running(root, sockets) as (first, _):
         first.kill()
         first.wait()
@@ -252,7 +252,7 @@ async def test_a_killed_host_leaves_a_socket_that_the_next_one_removes_and_a_liv
 
 
 async def test_nonsense_on_the_socket_harms_nobody(root, tmp_path):
-    sockets = tmp_path / "sockets"
+    sockets = tmp_path / "s"
     async with running(root, sockets):
         (path,) = control.hosts(sockets)
         for nonsense in (
@@ -334,7 +334,7 @@ async def test_an_eager_plugin_that_does_not_start_stays_in_a_running_host_until
         f'[plugins.puppet]\ncontract = "kaged"\ncwd = "{place}"\ncommand = {command}\n'
         f'sandbox = "none"\neager = true\nfailure_limit = 1\n'
     )
-    sockets = ("--socket-dir", tmp_path / "sockets")
+    sockets = ("--socket-dir", tmp_path / "s")
     async with running(None, sockets[1], "-c", tmp_path / "plughost.toml") as (_, said):
         assert any("exited with code 3" in line for line in said)
         (host,) = json.loads(plughost("ps", "--json", *sockets).stdout)["hosts"]
@@ -347,7 +347,7 @@ async def test_an_eager_plugin_that_does_not_start_stays_in_a_running_host_until
 
 
 def test_a_folder_that_others_can_write_to_is_refused(tmp_path):
-    folder = tmp_path / "sockets"
+    folder = tmp_path / "s"
     folder.mkdir(mode=0o777)
     folder.chmod(0o777)
     ran = plughost("ps", "--socket-dir", folder)

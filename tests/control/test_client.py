@@ -19,7 +19,7 @@ from tests.support.vai import package, spec, tool
 
 @pytest.fixture
 async def door(host, tmp_path):
-    async with Control(host, tmp_path / "sockets", lambda: None) as door:
+    async with Control(host, tmp_path / "s", lambda: None) as door:
         yield door
 
 
@@ -156,7 +156,7 @@ async def test_only_what_changed_in_the_configuration_is_changed(host, tmp_path,
         await (await managed.add(each)).start()
     same, changed = host.plugins["same"], host.plugins["changed"]
     async with (
-        Control(host, tmp_path / "sockets", lambda: None, managed) as door,
+        Control(host, tmp_path / "s", lambda: None, managed) as door,
         ControlClient(door.path) as client,
     ):
         await client.stop("stopped")
@@ -209,7 +209,7 @@ async def test_logs_have_times_and_failures_and_are_followed(host, client, mark)
 
 async def test_a_host_that_ends_tells_every_request_and_every_later_one(host, tmp_path, mark):
     plugin = await host.add(puppet(mark))
-    async with Control(host, tmp_path / "sockets", lambda: None) as door:
+    async with Control(host, tmp_path / "s", lambda: None) as door:
         client = await ControlClient(door.path).__aenter__()
         calls = [asyncio.create_task(client.call("puppet", "silent")) for _ in range(5)]
         await until(lambda: plugin.inspect()["instances"] and plugin.inspect()["instances"][0]["in_flight"])

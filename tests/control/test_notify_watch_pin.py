@@ -24,7 +24,7 @@ def key(letter: str, number: int = 0) -> dict[str, object]:
 
 @pytest.fixture
 async def door(host, tmp_path):
-    async with Control(host, tmp_path / "sockets", lambda: None) as door:
+    async with Control(host, tmp_path / "s", lambda: None) as door:
         yield door
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -16,8 +15,8 @@ from plughost.contracts.base import DataFolder
 from plughost.sandbox import data_dir
 from plughost.sandbox.users import User
 from tests.support import data_root
+from tests.support.confinable import PUBLIC_PYTHON
 
-PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
 """One that any user can reach: of a root host the plugin is another."""
 
 MANIFEST = """
@@ -66,7 +65,7 @@ def probe(folder, strict):
         place = folder / "probe"
         place.mkdir(exist_ok=True)
         (place / "manifest.toml").write_text(MANIFEST.format(capabilities=capabilities))
-        (place / "probe").write_text(PROBE.format(python=PYTHON))
+        (place / "probe").write_text(PROBE.format(python=PUBLIC_PYTHON))
         (place / "probe").chmod(0o755)
         told = config.load_folder(place)
         options = {**told.options, "data_root": data_root(folder)}

@@ -14,11 +14,11 @@ from plughost.errors import SandboxUnavailable
 from plughost.permissions.access import Access, Endpoint, ResourceLimits
 from plughost.sandbox.run_dir import RunDir
 from tests.support import ROOT
+from tests.support.confinable import PUBLIC_PYTHON
 from tests.support.sandbox import ENV, as_nobody, confinement, run
 
 pytestmark = pytest.mark.usefixtures("strict")
 
-PYTHON = "/usr/bin/python3"
 LOOK = """
 import json, os, sys
 def attempt(deed):
@@ -32,14 +32,14 @@ print(json.dumps({name: attempt(lambda: eval(deed)) for name, deed in json.loads
 
 @pytest.fixture(autouse=True)
 def _system_python():
-    if not os.path.exists(PYTHON):
+    if not os.path.exists(PUBLIC_PYTHON):
         assert not os.environ.get("CI"), "no system Python"
         pytest.skip("no system Python")
 
 
 def look(run_dir, deeds, **how):
     """What came of each deed, tried by a Python program inside."""
-    ran = run(confinement(run_dir, [PYTHON, "-c", LOOK, json.dumps(deeds)], **how).launch)
+    ran = run(confinement(run_dir, [PUBLIC_PYTHON, "-c", LOOK, json.dumps(deeds)], **how).launch)
     assert ran.status == 0, (ran.err, ran.report)
     return json.loads(ran.out)
 
@@ -60,7 +60,7 @@ def test_everything_that_confines_is_in_place(run_dir):
         ("c", ["./bin/echo"]),
         ("go", ["./bin/echo"]),
         ("node", ["node", "echo.js"]),
-        ("", [PYTHON, "echo.py"]),
+        ("", [PUBLIC_PYTHON, "echo.py"]),
     ],
 )
 def test_plugins_in_any_language_run(run_dir, folder, kind, command):
@@ -80,7 +80,7 @@ def test_plugins_in_any_language_run(run_dir, folder, kind, command):
 def test_a_virtual_environment_behind_a_shim_is_what_runs(run_dir, folder, command, monkeypatch):
     root, code = folder / ".pyenv", folder / "code"
     venv = root / "versions" / "3.99.1" / "envs" / "mine"
-    subprocess.run([PYTHON, "-m", "venv", "--without-pip", venv], check=True)
+    subprocess.run([PUBLIC_PYTHON, "-m", "venv", "--without-pip", venv], check=True)
     (root / "versions" / "mine").symlink_to(venv)
     (root / "shims").mkdir()
     code.mkdir()
@@ -257,7 +257,7 @@ def test_limits_hold(run_dir):
     assert seen["files"] == "Too many open files"
     assert seen["scratch"] == "No space left on device"
     assert seen["processes"] == "Resource temporarily unavailable"
-    hungry = confinement(run_dir, [PYTHON, "-c", "x = bytearray(512 << 20)"], limits=limits)
+    hungry = confinement(run_dir, [PUBLIC_PYTHON, "-c", "x = bytearray(512 << 20)"], limits=limits)
     assert "MemoryError" in run(hungry.launch).err
 
 
@@ -277,7 +277,7 @@ def test_endpoints_need_a_way_out(run_dir):
 
 
 def test_a_venv_is_visible_as_one(run_dir, folder):
-    made = subprocess.run([PYTHON, "-m", "venv", "--without-pip", str(folder / "venv")], check=False)
+    made = subprocess.run([PUBLIC_PYTHON, "-m", "venv", "--without-pip", str(folder / "venv")], check=False)
     if made.returncode:
         pytest.skip("this Python makes no virtual environments")
     site = next((folder / "venv" / "lib").glob("python*")) / "site-packages"
@@ -347,7 +347,7 @@ def test_a_host_that_is_not_root_confines_as_itself(folder):
 
     def deed():
         with RunDir(str(base)) as run_dir:
-            found = confinement(run_dir, [PYTHON, "-c", LOOK, json.dumps(deeds)])
+            found = confinement(run_dir, [PUBLIC_PYTHON, "-c", LOOK, json.dumps(deeds)])
             assert found.launch.confine == "keep"
             ran = run(found.launch)
             assert ran.status == 0, ran
@@ -370,7 +370,7 @@ def test_a_plugin_of_the_same_user_cannot_take_all_its_inotify_instances(folder,
 
     def deed():
         with RunDir(str(base)) as run_dir:
-            return run(confinement(run_dir, [PYTHON, "-c", script], class_=class_).launch).out
+            return run(confinement(run_dir, [PUBLIC_PYTHON, "-c", script], class_=class_).launch).out
 
     assert as_nobody(deed) == "16\n"
 
@@ -378,8 +378,8 @@ def test_a_plugin_of_the_same_user_cannot_take_all_its_inotify_instances(folder,
 @pytest.mark.skipif(os.geteuid() != 0, reason="only a root host changes users")
 def test_a_root_hosts_plugin_is_a_user_of_its_own_without_capabilities(run_dir):
     script = "import os; print(os.getuid(), os.getgroups(), [l.split()[1] for l in open('/proc/self/status') if l.startswith('Cap')])"
-    first = run(confinement(run_dir, [PYTHON, "-c", script], name="first").launch).out
-    second = run(confinement(run_dir, [PYTHON, "-c", script], name="second").launch).out
+    first = run(confinement(run_dir, [PUBLIC_PYTHON, "-c", script], name="first").launch).out
+    second = run(confinement(run_dir, [PUBLIC_PYTHON, "-c", script], name="second").launch).out
     assert first.split()[0] != second.split()[0]
     for told in (first, second):
         uid, rest = told.split(" ", 1)

@@ -100,7 +100,7 @@ async def test_plughost_logs_shows_it(host, folder, notes, tmp_path):
     plugin = await host.add(spec(folder))
     await ask(plugin, "open", notes)
     await until(lambda: denied(host))
-    async with control.Control(host, tmp_path / "sockets", lambda: None) as door:
+    async with control.Control(host, tmp_path / "s", lambda: None) as door:
         command = [sys.executable, "-m", "plughost.cli", "logs", "asking", "--socket-dir", door.path.parent]
         shown = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60)
     grant = f'allow.read = ["{notes}"] or --allow read={notes}'

@@ -13,11 +13,11 @@ import plughost
 from plughost.permissions.access import ResourceLimits
 from plughost.sandbox.manager import HELPER_PROCESSES
 from tests.sandbox.test_memory_and_groups import parent
+from tests.support.confinable import PUBLIC_PYTHON
 from tests.support.sandbox import group_folders
 
 __all__ = ["parent"]
 
-PYTHON = "/usr/bin/python3"
 HUNGRY = """
 import json, mmap, os, sys
 kept = []
@@ -45,18 +45,18 @@ def hungry(folder: Path, name: str = "hungry") -> plughost.PluginSpec:
     return plughost.PluginSpec(
         contract="mcptest",
         name=name,
-        command=[PYTHON, "-ISE", str(folder / "hungry.py")],
+        command=[PUBLIC_PYTHON, "-ISE", str(folder / "hungry.py")],
         cwd=str(folder),
         sandbox="strict",
         limits=ResourceLimits(memory=64 << 20, processes=20, scratch=512 << 20),
     )
 
 
-@pytest.mark.skipif(not os.path.exists(PYTHON), reason="no /usr/bin/python3")
+@pytest.mark.skipif(not os.path.exists(PUBLIC_PYTHON), reason="no /usr/bin/python3")
 async def test_a_control_group_holds_what_the_host_cannot_see(parent, folder, strict):
     """Shared memory that is mapped, touched and never private: only the kernel counts it for all."""
     # Were the interpreter's own pages the group's, the kernel would rather read them again and again.
-    subprocess.run([PYTHON, "-ISE", "-c", "import json, mmap"], check=True)
+    subprocess.run([PUBLIC_PYTHON, "-ISE", "-c", "import json, mmap"], check=True)
     async with plughost.Host(cgroup=parent) as host:
         plugin = await host.add(hungry(folder))
         held = {holding.what: holding.by for holding in plugin.confinement.enforcement}

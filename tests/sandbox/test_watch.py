@@ -20,11 +20,11 @@ from plughost.sandbox.enforcement import SIGNALS
 from plughost.sandbox.mechanisms.features import kernel_features
 from plughost.sandbox.resolve.elf import read_elf
 from tests.support import token
+from tests.support.confinable import PUBLIC_PYTHON
 from tests.support.sandbox import ENV, as_nobody, confinement
 
 pytestmark = pytest.mark.usefixtures("strict")
 
-PYTHON = "/usr/bin/python3"
 CLASSES = ["strict", "landlock"]
 
 
@@ -74,7 +74,7 @@ print(json.dumps({
 
 @pytest.mark.parametrize("class_", CLASSES)
 async def test_a_plugin_can_neither_look_into_it_nor_end_it_and_holds_nothing_of_it(run_dir, class_):
-    status, said, by, _ = await run(confinement(run_dir, [PYTHON, "-c", LOOK], class_=class_).launch)
+    status, said, by, _ = await run(confinement(run_dir, [PUBLIC_PYTHON, "-c", LOOK], class_=class_).launch)
     assert "watched" in by
     if kernel_features().landlock < SIGNALS:
         assert status != 0  # whoever ends the watcher ends itself
@@ -111,7 +111,7 @@ print("done")
 
 
 async def test_signals_do_not_break_opens(run_dir):
-    status, said, *_ = await run(confinement(run_dir, [PYTHON, "-c", SIGNALLED]).launch)
+    status, said, *_ = await run(confinement(run_dir, [PUBLIC_PYTHON, "-c", SIGNALLED]).launch)
     assert (status, said) == (0, "done\n")
 
 
@@ -120,7 +120,19 @@ async def test_what_is_granted_is_not_even_mentioned(run_dir, folder, launcher):
     shown.write_text("x")
     shown.chmod(0o644)
     script = "import sys\nfor path, mode in zip(sys.argv[1::2], sys.argv[2::2]): open(path, mode).close()"
-    command = [PYTHON, "-I", "-S", "-c", script, "/tmp/own", "w", "/proc/self/stat", "r", str(shown), "r"]
+    command = [
+        PUBLIC_PYTHON,
+        "-I",
+        "-S",
+        "-c",
+        script,
+        "/tmp/own",
+        "w",
+        "/proc/self/stat",
+        "r",
+        str(shown),
+        "r",
+    ]
     mine = {b"c/tmp/own", b"r/proc/self/stat", b"r" + os.fsencode(shown)}
     launch = confinement(run_dir, command).launch
     status, *_, refused = await run(msgspec.structs.replace(launch, launcher=launcher))
@@ -205,7 +217,7 @@ def test_where_no_descriptor_can_be_handed_over_it_runs_unwatched():
     def deed():
         report = f"/tmp/{token()}"
         open(report, "x").close()
-        command = [PYTHON, "-c", IN_FLIGHT, INNER, report]
+        command = [PUBLIC_PYTHON, "-c", IN_FLIGHT, INNER, report]
         ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         with open(report) as told:
             said = told.read()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -22,6 +21,7 @@ from plughost.events import Linted
 from plughost.scaffold import writer
 from plughost.scaffold.builtin import OURS, SHARED, TEMPLATES
 from tests.support import confinable, data_root, unhurried
+from tests.support.confinable import PUBLIC_PYTHON
 from tests.support.sdk import SDK
 
 CASES = [(kind, language) for kind in OURS for language in writer.languages(kind)]
@@ -83,7 +83,6 @@ async def test_a_real_host_calls_it(made, host, contract, language):
     assert await plugin.call("greet", {"name": ""}) == {"greeting": "Hello, !"}
 
 
-PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
 """One that any user can reach: of a root host a confined plugin is another."""
 
 
@@ -98,7 +97,7 @@ async def test_a_real_host_confines_it_and_calls_it(made, host, language, sandbo
         spec = config.load_folder(folder)
         if language == "python":  # with the SDK beside it, as a plugin may bring it along
             shutil.copytree(SDK / "plughost_sdk", folder / "plughost_sdk")
-            spec = msgspec.structs.replace(spec, command=[PYTHON, *spec.command[1:]])
+            spec = msgspec.structs.replace(spec, command=[PUBLIC_PYTHON, *spec.command[1:]])
         assert sandbox_class(spec, contract_named("kaged")) == "strict"
         options = {"data_root": data_root(place), "init_timeout": 60}
         with host.events() as events:

@@ -39,7 +39,7 @@ async def viewed(path, *, size=(60, 12), **settings):
 
 @pytest.fixture
 async def door(host, tmp_path):
-    async with Control(host, tmp_path / "sockets", lambda: None) as door:
+    async with Control(host, tmp_path / "s", lambda: None) as door:
         yield door
 
 
@@ -144,7 +144,7 @@ async def test_a_change_of_state_is_told_as_it_happens(host, door, tmp_path):
 
 async def test_a_viewer_is_told_when_the_host_stops(host, tmp_path):
     await host.add(vouched(easel(tmp_path)))
-    door = Control(host, tmp_path / "sockets", lambda: None)
+    door = Control(host, tmp_path / "s", lambda: None)
     await door.__aenter__()
     with pytest.raises(Stopped, match="the host is stopping"):
         async with viewed(door.path) as (_, seen):
@@ -155,7 +155,7 @@ async def test_a_viewer_is_told_when_the_host_stops(host, tmp_path):
 
 async def test_a_picture_that_is_to_be_drawn_later_fails_as_soon_as_the_host_stops(host, tmp_path):
     plugin = await host.add(vouched(easel(tmp_path)))
-    door = Control(host, tmp_path / "sockets", lambda: None)
+    door = Control(host, tmp_path / "s", lambda: None)
     await door.__aenter__()
     async with join_session(door.path, "easel") as ((shown,), *_):
         drawing = asyncio.create_task(capture(shown, 40, 6, 600.0, []))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
+from tests.support.confinable import PUBLIC_PYTHON
 
 IN_PYTHON = """
 import json, os, signal, subprocess, sys
@@ -97,7 +96,7 @@ int main(void) {
 def command(language: str, folder: Path) -> list[str]:
     """How the plugin is run; what has to be built is built in `folder`."""
     if language == "python":
-        return [PYTHON, "-I", "-S", "-c", IN_PYTHON]
+        return [PUBLIC_PYTHON, "-I", "-S", "-c", IN_PYTHON]
     program = shutil.which("node" if language == "node" else "cc")
     if program is None:
         assert not os.environ.get("CI"), f"nothing to run {language} with"

@@ -15,6 +15,8 @@ from plughost.sandbox.mechanisms.features import kernel_features
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 """Programs that every user can reach."""
+PUBLIC_PYTHON = "/usr/bin/python3"
+"""An interpreter that every user can reach: a manifest may name no other, such as one in somebody's home."""
 
 
 def needs(*classes: str) -> None:

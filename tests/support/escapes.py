@@ -25,9 +25,9 @@ from plughost.permissions.access import Access, Endpoint, ResourceLimits
 from plughost.sandbox.mechanisms import bubblewrap
 from plughost.sandbox.mechanisms.features import kernel_features
 from tests.support import PLUGINS, UNHURRIED, data_root
+from tests.support.confinable import PUBLIC_PYTHON
 
 CONTRACTS = ("mcptest", "rune", "ainb", "kaged", "vai")
-PYTHON = "/usr/bin/python3"
 LIMITS = ResourceLimits(processes=24)
 TOO_MANY = 40
 TOO_MUCH = 3 << 29
@@ -68,7 +68,7 @@ _NAMESPACES = ("ipc", "pid", "net", "uts", "cgroup", "user")
 def build(folder: Path) -> dict[str, Path]:
     """The escapees, by language; those whose toolchain is there."""
     built = {"python": folder / "python"}
-    built["python"].write_text(f"#!{PYTHON} -IS\n" + (PLUGINS / "escapee.py").read_text())
+    built["python"].write_text(f"#!{PUBLIC_PYTHON} -IS\n" + (PLUGINS / "escapee.py").read_text())
     if node := shutil.which("node", path="/usr/local/bin:/usr/bin:/bin"):
         built["node"] = folder / "node"
         built["node"].write_text(f"#!{node}\n" + (PLUGINS / "escapee.js").read_text())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from plughost import config
 from plughost.contracts.kaged.contract import KagedContext
 from tests.support import ROOT, data_root
 
-PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
 """One that any user can reach: of a root host the plugin is another."""
 HERE, ELSEWHERE = (
     KagedContext(project_id="p1"),

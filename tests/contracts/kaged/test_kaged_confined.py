@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
@@ -17,10 +16,10 @@ from plughost import config
 from tests.sandbox.conftest import strict
 from tests.support import PLUGINS, data_root, until
 from tests.support import kaged as kaged_support
+from tests.support.confinable import PUBLIC_PYTHON
 
 __all__ = ["strict"]
 
-PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
 """One that any user can reach: of a root host the plugin is another."""
 
 
@@ -43,7 +42,9 @@ def outside():
 def place(outside):
     """The puppet, whole in its folder."""
     place = kaged_support.folder(
-        outside, command=[PYTHON, "-ISE", "./main.py"], methods=[*kaged_support.ABOUT["methods"], "p.try"]
+        outside,
+        command=[PUBLIC_PYTHON, "-ISE", "./main.py"],
+        methods=[*kaged_support.ABOUT["methods"], "p.try"],
     )
     shutil.copy(PLUGINS / "kaged_puppet.py", place / "main.py")
     return place

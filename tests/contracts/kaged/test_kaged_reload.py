@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -19,10 +18,9 @@ from plughost import config
 from plughost.control import Control
 from plughost.errors import InvalidConfig
 from tests.support import PLUGINS, until
-from tests.support.confinable import needs, open_folder
+from tests.support.confinable import PUBLIC_PYTHON, needs, open_folder
 from tests.support.kaged import ABOUT, folder, spec
 
-PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
 """One that any user can reach: of a root host the plugin is another."""
 METHODS = [*ABOUT["methods"], "p.try"]
 PROGRAM = {"code": "__import__('sys').argv[0]"}
@@ -55,7 +53,7 @@ def sandbox(request):
 
 
 def command(root, program):
-    return [PYTHON, "-ISE", f"./{program}", str(root)]
+    return [PUBLIC_PYTHON, "-ISE", f"./{program}", str(root)]
 
 
 def write(place, **changes):

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from tests.support import ROOT, confinable
+from tests.support.confinable import PUBLIC_PYTHON
 
-PYTHON = "/usr/bin/python3"
 """Of the examples."""
 
 
@@ -52,10 +52,10 @@ def test_the_examples_run_one_after_another(name, told, env):
 def test_the_example_with_a_sandbox_runs_where_the_plugin_has_nothing_else(name, told, env):
     """In a checkout that the user of a confined plugin can reach, which ours need not be."""
     confinable.needs("strict")
-    ask = [PYTHON, "-c", "import sys; print(*sys.version_info[:2])"]
+    ask = [PUBLIC_PYTHON, "-c", "import sys; print(*sys.version_info[:2])"]
     version = subprocess.run(ask, capture_output=True, text=True, check=False).stdout.split()
     if version != [*map(str, sys.version_info[:2])]:
-        pytest.skip(f"{PYTHON} is of another version, and msgspec is compiled for ours")
+        pytest.skip(f"{PUBLIC_PYTHON} is of another version, and msgspec is compiled for ours")
     with confinable.open_folder() as place:
         shutil.copytree(ROOT / "plugins" / name, place / "plugins" / name)
         shutil.copytree(ROOT / "sdk/python/src", place / "sdk/python/src")

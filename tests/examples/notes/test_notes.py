@@ -15,12 +15,13 @@ import plughost
 from plughost.contracts.kaged.contract import Kaged
 from plughost.services.storage.service import Storage
 from tests.support import ROOT, seen, until
-from tests.support.notes import ELSEWHERE, HERE, PYTHON, copied, spec
+from tests.support.confinable import PUBLIC_PYTHON
+from tests.support.notes import ELSEWHERE, HERE, copied, spec
 
 
 @pytest.fixture
 def place(ground):
-    return copied("notes", ground, PYTHON)
+    return copied("notes", ground, PUBLIC_PYTHON)
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from tests.support import ROOT
-from tests.support.confinable import PATH
-from tests.support.notes import PYTHON, compiled, copied
+from tests.support.confinable import PATH, PUBLIC_PYTHON
+from tests.support.notes import compiled, copied
 
 
 def examples(name):
@@ -23,7 +23,7 @@ def examples(name):
 @pytest.mark.parametrize(
     ("name", "program", "found"),
     [
-        ("notes", PYTHON, '"content": "Tea is at five on the terrace"'),
+        ("notes", PUBLIC_PYTHON, '"content": "Tea is at five on the terrace"'),
         ("notes-ts", "", '"content":"Tea is at five"'),
     ],
 )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
 import msgspec
 import pytest
 
@@ -18,9 +15,9 @@ from plughost.contracts.vai.request_bodies import (
     RequestContext,
 )
 from tests.support import confinable
+from tests.support.confinable import PUBLIC_PYTHON
 from tests.support.vai_packages import packaged
 
-PYTHON = "/usr/bin/python3" if os.geteuid() == 0 else sys.executable
 """One that any user can reach: of a root host a confined plugin is another."""
 
 
@@ -46,7 +43,7 @@ async def test_it_compacts_confined_with_nothing_but_its_package(host):
     with confinable.open_folder() as place:
         folder = packaged("thread-weave", place)
         spec = spec_of(folder)
-        command = [PYTHON, *spec.command]
+        command = [PUBLIC_PYTHON, *spec.command]
         options = {"hello_timeout": 60}
         plugin = await host.add(
             msgspec.structs.replace(spec, command=command, sandbox="strict", options=options)

@@ -50,7 +50,7 @@ ATTEMPTS = {
     "read": "cat {}/file",
     "list": "ls {}",
     "write": "echo more >> {}/file",
-    "truncate": f"{PYTHON[0]} -c 'import os, sys; os.truncate(sys.argv[1], 0)' {{}}/file",
+    "truncate": f"{PUBLIC_PYTHON} -c 'import os, sys; os.truncate(sys.argv[1], 0)' {{}}/file",
     "create": "echo new > {}/new",
     "folder": "mkdir {}/below",
     "link": "ln -s x {}/link",

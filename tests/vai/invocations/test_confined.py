@@ -71,7 +71,9 @@ async def test_another_tenants_scratch_is_not_there(lab: Bench) -> None:
         lab, "writes", str(base), str(base.parent.parent), str(base.parent.parent.parent),
         binding=lab.binding("writes", "org_2"),
     )  # fmt: skip
-    assert list(seen.values()) == ["FileNotFoundError", "FileNotFoundError", ["2"]], "of all it sees its own"
+    *others, above = seen.values()
+    assert others == ["FileNotFoundError"] * 2
+    assert above in (["2"], "PermissionError"), "of all it sees its own, if it may look at all"
     lab.invoker.cancel(lab.invoker.running[0], "seen enough")
     assert (await waiting).reason == "seen enough"
 

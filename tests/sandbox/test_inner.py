@@ -14,6 +14,7 @@ from plughost.engine.launcher.launch import Launch, LaunchReport
 from plughost.errors import SandboxUnavailable
 from plughost.sandbox.file_identity import file_identity
 from tests.support import ROOT
+from tests.support.confinable import PUBLIC_PYTHON
 from tests.support.sandbox_env import CONFINE, NOBODY, PYTHON, ROOT_HOST, SYSTEM, run
 
 SH = ["/bin/sh", "-c"]

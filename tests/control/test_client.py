@@ -321,3 +321,19 @@ async def test_an_unknown_verb_and_an_id_that_is_taken_are_refused(host, door, m
     assert "still open" in json.loads(await reader.readline())["error"]["message"]
     assert await reader.read() == b""
     writer.close()
+
+
+async def test_two_reloads_of_the_configuration_happen_one_after_the_other(host, mark):
+    specs = {"one": puppet(mark, name="one")}
+    managed = ManagedPlugins(host, lambda: list(specs.values()))
+    await (await managed.add(specs["one"])).start()
+    async with managed._lock("one"):  # as while it is restarted
+        specs["one"] = puppet(mark, name="one", env={"WORD": "new"})
+        first = asyncio.create_task(managed.reload_all())
+        await until(lambda: managed._specs["one"].env)
+        del specs["one"]
+        second = asyncio.create_task(managed.reload_all())
+        await asyncio.wait([second], timeout=0.1)  # if it did not wait, it would get far enough
+    assert (await first).changed == ["one"]
+    assert (await second).removed == ["one"]
+    assert not host.plugins

@@ -47,6 +47,7 @@ class ManagedPlugins:
         """Plugins that are not in the host, and why they could not be added; None if they were stopped."""
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._restarting: set[str] = set()
+        self._reloading = asyncio.Lock()
 
     async def add(self, spec: PluginSpec) -> Plugin:
         """Add a plugin of the configuration without starting it. One that fails is kept, to be added
@@ -110,7 +111,11 @@ class ManagedPlugins:
         it cannot be read."""
         if self._load is None:
             raise InvalidSpec("this host has no configuration file", hint="name the plugin to reload")
-        specs = {spec.name: spec for spec in await asyncio.to_thread(self._load)}
+        async with self._reloading:  # the configuration that was read last is carried out last
+            return await self._reload_all(self._load)
+
+    async def _reload_all(self, load: LoadSpecs) -> Changes:
+        specs = {spec.name: spec for spec in await asyncio.to_thread(load)}
         before, self._specs = self._specs, specs
         changes = Changes()
         removed, added = before.keys() - specs.keys(), specs.keys() - before.keys()

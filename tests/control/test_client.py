@@ -337,3 +337,18 @@ async def test_two_reloads_of_the_configuration_happen_one_after_the_other(host,
     assert (await first).changed == ["one"]
     assert (await second).removed == ["one"]
     assert not host.plugins
+
+
+async def test_a_change_that_failed_is_tried_again_by_the_next_reload(host, mark, tmp_path):
+    program = tmp_path / "program"
+    specs = {"one": puppet(mark, name="one")}
+    managed = ManagedPlugins(host, lambda: list(specs.values()))
+    plugin = await managed.add(specs["one"])
+    await plugin.start()
+    specs["one"] = msgspec.structs.replace(specs["one"], command=[str(program), *specs["one"].command])
+    assert "one" in (await managed.reload_all()).failed
+    assert plugin.state == "Running"
+    program.write_text('#!/bin/sh\nexec "$@"\n')
+    program.chmod(0o755)
+    assert (await managed.reload_all()).changed == ["one"]
+    assert plugin.spec == specs["one"]

@@ -108,7 +108,7 @@ class ManagedPlugins:
 
     async def reload_all(self) -> Changes:
         """Read the configuration again, and add, change and remove what has changed in it. Nothing changes if
-        it cannot be read."""
+        it cannot be read; a change that fails is tried again by the next reload."""
         if self._load is None:
             raise InvalidSpec("this host has no configuration file", hint="name the plugin to reload")
         async with self._reloading:  # the configuration that was read last is carried out last
@@ -125,6 +125,7 @@ class ManagedPlugins:
             *(self._carry_out(changes, changes.added, self._add_and_start, name) for name in added),
             *(self._carry_out(changes, changes.changed, self._change, name) for name in changed),
         )
+        self._specs.update({name: before[name] for name in changed & changes.failed.keys()})
         return changes
 
     async def documents(self, *, usage: bool = True) -> list[dict[str, Any]]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 
 import pytest
 
 from plughost.control import Control, ControlClient, HostLost
+from tests.support import until
 
 DEEP = b"[" * 5000 + b"]" * 5000
 
@@ -36,3 +38,41 @@ async def test_an_answer_that_is_nested_too_deeply_leaves_no_request_waiting(tmp
         with pytest.raises(HostLost, match="nested too deeply"):
             await asyncio.wait_for(client.ps(), 20)
     server.close()
+
+
+async def connect(door) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(connection, str(door.path))
+    return connection
+
+
+async def test_a_client_that_asks_on_and_on_and_reads_nothing_fills_no_memory(door):
+    with await connect(door) as connection:
+        lines = b"".join(b'{"do":"fly","id":%d}\n' % number for number in range(100_000))
+        sending = asyncio.create_task(asyncio.get_running_loop().sock_sendall(connection, lines))
+        (served,) = await until(lambda: [*door._serving.values()])
+        transport = served._writer.transport
+        await until(lambda: transport.get_write_buffer_size() > 0)
+        await asyncio.wait([sending], timeout=0.5)  # more than enough time for much more
+        assert transport.get_write_buffer_size() < 1 << 20
+        async with ControlClient(door.path) as client:
+            assert (await client.ps())["plugins"] == []
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+    await until(lambda: not door._serving)
+
+
+async def test_a_storm_of_cancels_lets_others_have_their_turn(door):
+    loop, turns, storm = asyncio.get_running_loop(), 0, 20_000
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        loop.call_soon(turn)
+
+    with await connect(door) as connection:
+        turn()
+        await loop.sock_sendall(connection, b'{"do":"cancel","id":1}\n' * storm + b'{"do":"ps","id":1}\n')
+        assert b"pid" in await asyncio.wait_for(loop.sock_recv(connection, 1000), 30)
+    assert turns >= storm

@@ -42,6 +42,8 @@ class ControlConnection:
                 await self._serve_alone(request)
             while request is not None and request.id is not None:
                 self._take(request, request.id)
+                await asyncio.sleep(0)  # many requests may have arrived: others have their turn
+                await self._drain()  # a client that does not read its answers is served no further
                 request = await self._read(None)
         except PluginError as error:
             self.refuse(error)

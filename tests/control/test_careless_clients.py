@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import select
 import socket
 
 import pytest
 
 from plughost.control import Control, ControlClient, HostLost
-from tests.support import until
+from tests.support import puppet, until
 
 DEEP = b"[" * 5000 + b"]" * 5000
 
@@ -76,3 +77,16 @@ async def test_a_storm_of_cancels_lets_others_have_their_turn(door):
         await loop.sock_sendall(connection, b'{"do":"cancel","id":1}\n' * storm + b'{"do":"ps","id":1}\n')
         assert b"pid" in await asyncio.wait_for(loop.sock_recv(connection, 1000), 30)
     assert turns >= storm
+
+
+async def test_a_client_that_leaves_by_half_and_reads_nothing_is_disconnected(host, door, mark, monkeypatch):
+    monkeypatch.setattr("plughost.control.connection.READ_TIMEOUT", 0.05)
+    plugin = await host.add(puppet(mark))
+    hangup = select.poll()
+    with await connect(door) as connection:
+        hangup.register(connection, select.POLLHUP)
+        request = {"id": 1, "do": "call", "plugin": "puppet", "method": "echo", "params": "x" * (1 << 20)}
+        await asyncio.get_running_loop().sock_sendall(connection, json.dumps(request).encode() + b"\n")
+        await until(lambda: plugin.metrics.calls)
+        connection.shutdown(socket.SHUT_WR)
+        await until(lambda: hangup.poll(0), 10)

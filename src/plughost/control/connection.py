@@ -58,6 +58,12 @@ class ControlConnection:
         """Write an error that belongs to no request with an id."""
         self._write(encoded_json({"error": to_report(error)}) + b"\n")
 
+    def close(self) -> None:
+        """Close the connection. What the client does not read in time is lost."""
+        self._writer.close()
+        if self._writer.transport.get_write_buffer_size():
+            asyncio.get_running_loop().call_later(READ_TIMEOUT, self._writer.transport.abort)
+
     async def _read(self, timeout: float | None) -> ControlRequest | None:
         """The next request; None when the client has left."""
         async with asyncio.timeout(timeout):

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from plughost._util.redaction.redactor import Redactor
 from plughost._util.text import head
 from plughost.clock import Clock
 from plughost.events import CatalogueChanged, EventHub
@@ -100,6 +101,19 @@ def describe(
                 output_schema=_bounded(method.output_schema) or before.output_schema,
             )
     return list(merged.values())
+
+
+def redact_methods(methods: Sequence[MethodDescription], redactor: Redactor) -> tuple[MethodDescription, ...]:
+    """The same methods without the secrets that a plugin may have put into its own words."""
+    told = redactor.redact_json([[getattr(method, name) for name in _TOLD] for method in methods])
+    return tuple(
+        msgspec.structs.replace(method, **dict(zip(_TOLD, words, strict=True)))
+        for method, words in zip(methods, told, strict=True)
+    )
+
+
+_TOLD = ("name", "title", "description", "input_schema", "output_schema")
+"""The fields of a method that hold a plugin's own words."""
 
 
 def _cut(text: str) -> str:

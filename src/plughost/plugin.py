@@ -12,7 +12,7 @@ from plughost._util.callbacks import weak_callback
 from plughost._util.nearest import did_you_mean
 from plughost._util.redaction.redactor import Redactor
 from plughost._util.seconds import check_seconds
-from plughost.catalogue import MAX_ENTRIES, CatalogueEntry, describe
+from plughost.catalogue import MAX_ENTRIES, CatalogueEntry, describe, redact_methods
 from plughost.clock import Clock
 from plughost.contracts.base import Contract, ResolvedSpec
 from plughost.contracts.plugin_calls import CallOptions
@@ -523,8 +523,7 @@ class Plugin:
 
     def on_described(self, methods: Sequence[MethodDescription]) -> None:
         """A handshake told what can be called."""
-        shown = self.redactor.redact_json(msgspec.to_builtins(methods[:MAX_ENTRIES]))
-        told = msgspec.convert(shown, tuple[MethodDescription, ...])
+        told = redact_methods(methods[:MAX_ENTRIES], self.redactor)
         if told != self._handshake:
             self._handshake = told
             self._context.keep_handshake(self.spec, told)

@@ -57,6 +57,18 @@ async def test_a_handshake_is_kept_when_the_process_has_ended(host, mark):
     assert (entry.name, entry.kind, entry.source) == ("echo", "tool", "handshake")
 
 
+@pytest.mark.parametrize("secret", ["hunter2hunter2", "description"])
+async def test_a_handshake_gives_no_secret_away(tmp_path, mark, secret):
+    tools = ["echo", f"echo-{secret}"]
+    async with plughost.Host(handshakes=tmp_path / "kept") as host:
+        plugin = await host.add(rune_puppet({"handshake": {"exposed_tools": tools}}, mark=mark))
+        plugin.redactor.add([secret])
+        await plugin.call("echo", {})
+        assert sorted(names(host)) == ["echo", "echo-***"]
+    (kept,) = (tmp_path / "kept").iterdir()
+    assert f"echo-{secret}" not in kept.read_text()
+
+
 async def test_a_refused_handshake_tells_too(host, mark):
     plugin = await host.add(rune_puppet(mark=mark))
     with pytest.raises(plughost.PluginError, match="does not expose"):

@@ -11,7 +11,7 @@ import pytest
 import plughost
 from plughost.events import CatalogueChanged, Spawned
 from plughost.handshake_store import MAX_FILES, HandshakeStore
-from plughost.wire.method_description import MethodDescription
+from plughost.wire.method_description import MAX_METHODS, MethodDescription
 from tests.support import kaged, rune_puppet, seen, until, vai
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
@@ -74,6 +74,16 @@ async def test_a_refused_handshake_tells_too(host, mark):
     with pytest.raises(plughost.PluginError, match="does not expose"):
         await plugin.call("nonsense", {})
     assert "echo" in names(host)
+
+
+async def test_a_handshake_with_very_many_tools_tells_some_of_them(host, mark):
+    tools = [f"tool-{number}" for number in range(50_000)]
+    plugin = await host.add(rune_puppet({"handshake": {"exposed_tools": tools}}, mark=mark))
+    with pytest.raises(plughost.PluginError, match="does not expose") as refused:
+        await plugin.call("echo", {})
+    assert len(refused.value.hint) < 2000
+    assert len(names(host)) == MAX_METHODS
+    assert len(plugin._handshake) == MAX_METHODS
 
 
 async def test_the_next_host_knows_what_an_earlier_handshake_told(tmp_path, mark):

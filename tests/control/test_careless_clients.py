@@ -9,6 +9,7 @@ import socket
 
 import pytest
 
+import plughost
 from plughost.control import Control, ControlClient, HostLost
 from tests.support import puppet, until
 
@@ -39,6 +40,16 @@ async def test_an_answer_that_is_nested_too_deeply_leaves_no_request_waiting(tmp
         with pytest.raises(HostLost, match="nested too deeply"):
             await asyncio.wait_for(client.ps(), 20)
     server.close()
+
+
+async def test_a_word_that_cannot_be_sent_is_the_fault_of_its_own_call_only(host, door, mark):
+    await host.add(puppet(mark))
+    async with ControlClient(door.path) as client:
+        for words in ({"method": "\udc80"}, {"method": "ping", "context": {"a": "\udc80"}}):
+            with pytest.raises(plughost.InvalidSpec, match="cannot be sent"):
+                await client.call("puppet", **words)
+        assert not client._open
+        assert await client.call("puppet", "ping") == "pong"
 
 
 async def connect(door) -> socket.socket:

@@ -61,7 +61,13 @@ def _is_alive(path: Path) -> bool:
 
 def _check_private(folder: Path) -> None:
     """Create the folder; InvalidSpec if another user could put a socket there."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidSpec(
+            f"cannot make the folder {folder}: {error.strerror}",
+            hint="set XDG_RUNTIME_DIR, or use --socket-dir",
+        ) from error
     info = folder.lstat()
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
         raise InvalidSpec(

@@ -52,6 +52,22 @@ async def test_a_word_that_cannot_be_sent_is_the_fault_of_its_own_call_only(host
         assert await client.call("puppet", "ping") == "pong"
 
 
+async def test_logs_of_a_host_whose_program_has_its_own_log_service_are_empty(host, door, mark):
+    host.provide("logs", lambda caller, line: None)
+    await host.add(puppet(mark))
+    async with ControlClient(door.path) as client:
+        assert [line async for line in client.logs()] == []
+
+
+async def test_a_bug_of_the_host_is_told_to_a_client_with_one_request_too(host, door, monkeypatch):
+    monkeypatch.setattr(type(host), "plugins", None)
+    reader, writer = await asyncio.open_unix_connection(str(door.path))
+    writer.write(b'{"do":"ps"}\n')
+    assert json.loads(await reader.read())["error"]["code"] == plughost.HostFailed.code
+    writer.close()
+    monkeypatch.undo()
+
+
 async def connect(door) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX)
     connection.setblocking(False)

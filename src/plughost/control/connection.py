@@ -49,6 +49,8 @@ class ControlConnection:
             self.refuse(error)
         except (TimeoutError, OSError, asyncio.CancelledError):
             pass  # the client sent nothing in time or disconnected, or the host is closing
+        except Exception as error:  # a bug here must not leave the client waiting
+            self.refuse(HostFailed(f"{type(error).__name__}: {error}"))
         finally:
             for task in self._requests.values():
                 task.cancel()

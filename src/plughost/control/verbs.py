@@ -102,7 +102,7 @@ class Verbs:
         wanted = [request.plugin] if request.plugin is not None else [*self._host.plugins]
         oldest = -1e300 if request.since is None else self._now() - request.since
         with self._host.events(only=Logged) as events:
-            logs = self._host.service("logs")
+            logs = self._host.context.services.logs
             lines = [line for name in wanted for line in logs.recent(name) if line.at >= oldest]
             for line in sorted(lines, key=lambda line: line.at):
                 send_event(self._dated(line))

@@ -97,7 +97,14 @@ class Logged(Event, frozen=True):
     `failed` (a process crashed or did not start), `egress` (the plugin made a connection) and `host` (a
     remark on the plugin)."""
 
+    @property
+    def size(self) -> int:
+        fields = len(msgspec.json.encode(self.fields)) if self.fields else 0
+        return len(self.message) + DECODED_SIZE * fields
 
+
+DECODED_SIZE = 16
+"""Bytes of memory for a byte of JSON that is decoded, at most about that many."""
 MOST_BYTES = 64 << 20
 """Limit of one observer's queue: bytes that plugins sent, over all events in it."""
 

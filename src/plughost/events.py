@@ -168,6 +168,7 @@ class Subscription:
     async def __aiter__(self) -> AsyncIterator[Event]:
         while (event := await self.get()) is not None:
             yield event
+            await asyncio.sleep(0)  # thousands may wait: others have their turn
 
     def __enter__(self) -> Self:
         return self

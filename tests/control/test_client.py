@@ -13,7 +13,7 @@ import pytest
 
 import plughost
 from plughost.control import Control, ControlClient, HostLost, ManagedPlugins
-from tests.support import plugin_process, puppet, until
+from tests.support import ainb, plugin_process, puppet, until
 from tests.support.vai import package, spec, tool
 
 
@@ -352,3 +352,16 @@ async def test_a_change_that_failed_is_tried_again_by_the_next_reload(host, mark
     program.chmod(0o755)
     assert (await managed.reload_all()).changed == ["one"]
     assert plugin.spec == specs["one"]
+
+
+async def test_a_start_or_restart_that_hangs_is_ended_by_a_stop_and_holds_up_no_call(host, client, tmp_path):
+    plugin = await host.add(ainb.spec(ainb.folder(tmp_path), env={"init": "never"}), start=False)
+    for again in (client.start, client.restart):
+        starting = asyncio.create_task(again(plugin.name))
+        await until(lambda: plugin.name in host.plugins and host.plugins[plugin.name].state == "Spawning")
+        with pytest.raises(plughost.Timeout):
+            await asyncio.wait_for(client.call(plugin.name, "echo", {}, timeout=0.05), 10)
+        await asyncio.wait_for(client.stop(plugin.name), 10)
+        with pytest.raises(plughost.Stopped):
+            await starting
+        assert (await client.inspect(plugin.name))["state"] == "Stopped"

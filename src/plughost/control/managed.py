@@ -12,7 +12,7 @@ import msgspec
 from plughost.contracts.registry import get_contract
 from plughost.contracts.resolve import sandbox_class
 from plughost.engine.supervisor import State
-from plughost.errors import InvalidSpec, PluginError
+from plughost.errors import InvalidSpec, PluginError, Timeout
 from plughost.host import Host
 from plughost.plugin import Plugin
 from plughost.spec import PluginSpec
@@ -56,12 +56,15 @@ class ManagedPlugins:
         async with self._lock(spec.name):
             return await self._add(spec)
 
-    async def find(self, name: str | None) -> Plugin:
-        """The plugin of that name; waits while it is restarted. InvalidSpec if there is none, the reason if
-        it could not be added."""
+    async def find(self, name: str | None, timeout: float | None = None) -> Plugin:
+        """The plugin of that name; waits while it is restarted, for `timeout` seconds. InvalidSpec if
+        there is none, the reason if it could not be added."""
         if name in self._restarting:
-            async with self._lock(name):
-                pass
+            try:
+                async with asyncio.timeout(timeout), self._lock(name):
+                    pass
+            except TimeoutError:
+                raise Timeout(f"it is still being restarted after {timeout:g} s", plugin=name or "") from None
         plugin = self.host.plugins.get(name or "")
         if plugin is not None:
             return plugin
@@ -81,7 +84,9 @@ class ManagedPlugins:
             await plugin.start()
 
     async def stop(self, name: str) -> None:
-        """Stop a plugin. It can be started again."""
+        """Stop a plugin, also one whose start hangs. It can be started again."""
+        if (plugin := self.host.plugins.get(name)) is not None:
+            await plugin.stop()  # ends a start, which holds the lock until then
         async with self._lock(name):
             await self._stop(name)
 

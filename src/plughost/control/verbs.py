@@ -58,7 +58,7 @@ class Verbs:
         return await verb(self, request, send_event, drain)
 
     async def _call(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> msgspec.Raw:
-        plugin = await self._managed.find(request.plugin)
+        plugin = await self._managed.find(request.plugin, request.timeout)
         result: msgspec.Raw = await plugin.call(
             request.method,
             request.params if bytes(request.params) else ABSENT,

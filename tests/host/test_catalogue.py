@@ -103,10 +103,16 @@ async def test_what_is_kept_is_bounded_and_no_reason_to_fail(tmp_path):
     methods = [MethodDescription(name="a")]
     for number in range(MAX_FILES + 3):
         (tmp_path / "kept").mkdir(exist_ok=True)
-        (tmp_path / f"kept/{number}.json").touch()
-        os.utime(tmp_path / f"kept/{number}.json", (number, number))
+        (tmp_path / f"kept/{number:064x}.json").touch()
+        os.utime(tmp_path / f"kept/{number:064x}.json", (number, number))
+    others = [tmp_path / "kept/folder", tmp_path / "kept/notes.txt"]
+    others[0].mkdir()
+    others[1].touch()
+    for other in others:
+        os.utime(other, (0, 0))
     store.save(spec, methods)
-    assert len(list((tmp_path / "kept").iterdir())) == MAX_FILES
+    assert len(list((tmp_path / "kept").iterdir())) == MAX_FILES + len(others)
+    assert all(other.exists() for other in others)
     assert store.load(spec) == tuple(methods)
     store._file(spec).write_text('{"not": "methods"}')
     assert store.load(spec) == ()

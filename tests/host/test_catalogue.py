@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 import msgspec
 import pytest
@@ -96,6 +97,15 @@ async def test_the_next_host_knows_what_an_earlier_handshake_told(tmp_path, mark
         await host.add(msgspec.structs.replace(spec, name="another"))
         assert names(host, "another") == []
     assert {oct(file.stat().st_mode & 0o777) for file in (tmp_path / "kept").iterdir()} == {"0o600"}
+
+
+async def test_a_host_that_ends_waits_until_a_handshake_is_kept(tmp_path, mark, monkeypatch):
+    save = HandshakeStore.save
+    monkeypatch.setattr(HandshakeStore, "save", lambda *told: (time.sleep(0.2), save(*told)))
+    spec = rune_puppet(mark=mark)
+    async with plughost.Host(handshakes=tmp_path / "kept") as host:
+        await (await host.add(spec)).call("echo", {})
+    assert HandshakeStore(tmp_path / "kept").load(spec)
 
 
 async def test_what_is_kept_is_bounded_and_no_reason_to_fail(tmp_path):

@@ -13,7 +13,7 @@ import plughost
 from plughost.control import Control, ControlClient, HostLost
 from tests.support import puppet, until
 
-DEEP = b"[" * 5000 + b"]" * 5000
+DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
 @pytest.fixture

@@ -11,13 +11,14 @@ from typing import Any, Protocol
 
 import msgspec
 
+from plughost._util.redaction.redactor import Redactor
 from plughost._util.text import head
 from plughost.clock import Clock
 from plughost.events import CatalogueChanged, EventHub
-from plughost.wire.method_description import MethodDescription
+from plughost.wire.method_description import MAX_METHODS, MethodDescription
 
-MAX_ENTRIES = 10_000
-"""Entries of one source for one plugin."""
+MAX_NAME = 1000
+"""Characters of a name; a longer one is left out."""
 MAX_TEXT = 4096
 """Characters of a title or a description."""
 MAX_SCHEMA = 1 << 18
@@ -83,10 +84,13 @@ def describe(
     plugin: str, contract: str, sources: Sequence[tuple[str, Sequence[MethodDescription]]]
 ) -> list[CatalogueEntry]:
     """The entries of one plugin from its sources, the strongest last: what a later source says of a name
-    replaces what an earlier one said, word by word. Texts are cut and large schemas left out."""
+    replaces what an earlier one said, word by word. Texts are cut; long names and large schemas are left
+    out."""
     merged: dict[tuple[str, str], CatalogueEntry] = {}
     for source, methods in sources:
-        for method in methods[:MAX_ENTRIES]:
+        for method in methods[:MAX_METHODS]:
+            if len(method.name) > MAX_NAME:
+                continue
             key = (method.kind, method.name)
             before = merged.get(key) or CatalogueEntry(
                 name=method.name, plugin=plugin, contract=contract, kind=method.kind
@@ -100,6 +104,19 @@ def describe(
                 output_schema=_bounded(method.output_schema) or before.output_schema,
             )
     return list(merged.values())
+
+
+def redact_methods(methods: Sequence[MethodDescription], redactor: Redactor) -> tuple[MethodDescription, ...]:
+    """The same methods without the secrets that a plugin may have put into its own words."""
+    told = redactor.redact_json([[getattr(method, name) for name in _TOLD] for method in methods])
+    return tuple(
+        msgspec.structs.replace(method, **dict(zip(_TOLD, words, strict=True)))
+        for method, words in zip(methods, told, strict=True)
+    )
+
+
+_TOLD = ("name", "title", "description", "input_schema", "output_schema")
+"""The fields of a method that hold a plugin's own words."""
 
 
 def _cut(text: str) -> str:

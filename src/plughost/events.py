@@ -97,9 +97,16 @@ class Logged(Event, frozen=True):
     `failed` (a process crashed or did not start), `egress` (the plugin made a connection) and `host` (a
     remark on the plugin)."""
 
+    @property
+    def size(self) -> int:
+        fields = len(msgspec.json.encode(self.fields)) if self.fields else 0
+        return len(self.message) + DECODED_SIZE * fields
+
 
 EventKind = type[Event] | tuple[type[Event], ...]
 """A class of events, or several."""
+DECODED_SIZE = 16
+"""Bytes of memory for a byte of JSON that is decoded, at most about that many."""
 MOST_BYTES = 64 << 20
 """Limit of one observer's queue: bytes that plugins sent, over all events in it."""
 
@@ -163,6 +170,7 @@ class Subscription:
     async def __aiter__(self) -> AsyncIterator[Event]:
         while (event := await self.get()) is not None:
             yield event
+            await asyncio.sleep(0)  # thousands may wait: others have their turn
 
     def __enter__(self) -> Self:
         return self

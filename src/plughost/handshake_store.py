@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,8 @@ MAX_FILE = 4 << 20
 """Bytes of a file; a larger handshake is not kept."""
 MAX_FILES = 1000
 """Files in the folder; beyond that the oldest are removed."""
+_OWN = re.compile(r"[0-9a-f]{64}\.")
+"""The names of its files."""
 
 
 def default_folder() -> Path:
@@ -61,8 +64,13 @@ class HandshakeStore:
                 temporary.unlink(missing_ok=True)
 
     def _prune(self) -> None:
+        """Remove the oldest files beyond the limit, and nothing that others keep in the folder."""
         with os.scandir(self._folder) as entries:
-            files = [(entry.stat(follow_symlinks=False).st_mtime, entry.path) for entry in entries]
+            files = [
+                (entry.stat(follow_symlinks=False).st_mtime, entry.path)
+                for entry in entries
+                if _OWN.match(entry.name) and not entry.is_dir(follow_symlinks=False)
+            ]
         for _, path in sorted(files)[: max(len(files) - MAX_FILES, 0)]:
             Path(path).unlink(missing_ok=True)
 

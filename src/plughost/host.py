@@ -271,6 +271,7 @@ class Host:
             for link in [*self.context.links]:  # whatever went wrong, nothing is left running
                 link.kill()
             await self._sandboxes.close()
+            await self.context.close()
             self._events.close()
             self._clock.close()
             await self._services.close()

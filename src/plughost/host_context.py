@@ -23,6 +23,9 @@ from plughost.services.registry import ServiceRegistry
 from plughost.spec import PluginSpec
 from plughost.wire.method_description import MethodDescription
 
+SAVE_TIMEOUT = 2.0
+"""Seconds to wait for the disk when the host ends."""
+
 OnCallEnded = Callable[[str, str, str, float, PluginError | None], None]
 """Observes calls: gets the plugin, the contract, the method, the seconds and the error of each."""
 
@@ -31,8 +34,8 @@ class HostContext:
     """The parts of a host that its plugins use."""
 
     __slots__ = (
-        "catalogue", "clock", "events", "handshakes", "launch_mode", "launcher", "links", "max_grace",
-        "on_call_ended", "sandboxes", "services", "tap",
+        "_saving", "catalogue", "clock", "events", "handshakes", "launch_mode", "launcher", "links",
+        "max_grace", "on_call_ended", "sandboxes", "services", "tap",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +63,7 @@ class HostContext:
         self.max_grace = max_grace
         self.tap = tap
         self.on_call_ended: OnCallEnded | None = None
+        self._saving: set[asyncio.Future[None]] = set()
         self.links: set[Link] = set()
         """All open links, for a host that is dropped unclosed."""
 
@@ -71,7 +75,14 @@ class HostContext:
         """Keep what a handshake told, in a thread: the disk may be slow."""
         if self.handshakes is not None:
             loop = asyncio.get_running_loop()
-            loop.run_in_executor(None, self.handshakes.save, spec, methods)
+            saving = loop.run_in_executor(None, self.handshakes.save, spec, methods)
+            self._saving.add(saving)
+            saving.add_done_callback(self._saving.discard)
+
+    async def close(self) -> None:
+        """Wait until handshakes are kept, but not for a disk that hangs."""
+        if self._saving:
+            await asyncio.wait(self._saving, timeout=SAVE_TIMEOUT)
 
     async def confine(self, spec: PluginSpec, resolved: ResolvedSpec) -> SandboxPlan | None:
         """Prepare the sandbox of a plugin's process; None for a plugin that is not a process."""

@@ -12,7 +12,7 @@ from plughost._util.callbacks import weak_callback
 from plughost._util.nearest import did_you_mean
 from plughost._util.redaction.redactor import Redactor
 from plughost._util.seconds import check_seconds
-from plughost.catalogue import MAX_ENTRIES, CatalogueEntry, describe
+from plughost.catalogue import CatalogueEntry, describe, redact_methods
 from plughost.clock import Clock
 from plughost.contracts.base import Contract, ResolvedSpec
 from plughost.contracts.plugin_calls import CallOptions
@@ -39,7 +39,7 @@ from plughost.services.base import LogService, Service
 from plughost.services.dispatch import HostCallDispatcher
 from plughost.spec import PluginSpec
 from plughost.wire.messages import ABSENT, NOTHING, Response, decode
-from plughost.wire.method_description import MethodDescription
+from plughost.wire.method_description import MAX_METHODS, MethodDescription
 
 if TYPE_CHECKING:
     from plughost.host_context import HostContext
@@ -521,8 +521,7 @@ class Plugin:
 
     def on_described(self, methods: Sequence[MethodDescription]) -> None:
         """A handshake told what can be called."""
-        shown = self.redactor.redact_json(msgspec.to_builtins(methods[:MAX_ENTRIES]))
-        told = msgspec.convert(shown, tuple[MethodDescription, ...])
+        told = redact_methods(methods[:MAX_METHODS], self.redactor)
         if told != self._handshake:
             self._handshake = told
             self._context.keep_handshake(self.spec, told)

@@ -38,6 +38,7 @@ def instrument(
 
     tracer = trace.get_tracer(SCOPE, __version__, tracer_provider)
     meter = metrics.get_meter(SCOPE, __version__, meter_provider)
+    observed = [host]  # until it is told to end: instruments cannot be removed
     duration = meter.create_histogram(
         "plughost.call.duration", "s", "Duration of calls, including failed ones"
     )
@@ -63,13 +64,15 @@ def instrument(
     def restarts(options: CallbackOptions) -> list[Observation]:
         return [
             metrics.Observation(plugin.metrics.restarts, {"rpc.service": name})
-            for name, plugin in host.plugins.items()
+            for each in observed
+            for name, plugin in each.plugins.items()
         ]
 
     def states(options: CallbackOptions) -> list[Observation]:
         return [
             metrics.Observation(1, {"rpc.service": name, "state": plugin.state})
-            for name, plugin in host.plugins.items()
+            for each in observed
+            for name, plugin in each.plugins.items()
         ]
 
     meter.create_observable_counter(
@@ -81,6 +84,7 @@ def instrument(
     host.context.on_call_ended = on_call_ended
 
     def stop() -> None:
+        observed.clear()
         if host.context.on_call_ended is on_call_ended:
             host.context.on_call_ended = None
 

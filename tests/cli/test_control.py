@@ -206,7 +206,8 @@ async def test_logs_are_shown_and_followed(root, tmp_path, mark):
         assert re.fullmatch(rb"[-0-9]{10} [:.0-9]{12} eager info \(stderr\): hello from stderr\n", shown)
         assert plughost("logs", "--since", "1d", "eager", *sockets).stdout == shown
         assert plughost("logs", "--since", "2999-01-01", "eager", *sockets).stdout == b""
-        assert b"neither an age" in plughost("logs", "--since", "soon", *sockets).stderr
+        for wrong in ("soon", "0001-01-01"):
+            assert b"neither an age" in plughost("logs", "--since", wrong, *sockets).stderr
         line = json.loads(plughost("logs", "--json", *sockets).stdout)
         assert (line["plugin"], line["source"]) == ("eager", "stderr")
         following = subprocess.Popen(
@@ -353,6 +354,13 @@ def test_a_folder_that_others_can_write_to_is_refused(tmp_path):
     ran = plughost("ps", "--socket-dir", folder)
     assert (ran.returncode, b"not this user's own folder" in ran.stderr) == (2, True)
     assert processes("nobody's") == []
+
+
+def test_a_folder_of_sockets_that_cannot_be_made_is_refused(tmp_path):
+    file = tmp_path / "plughost.toml"
+    file.write_text('[plugins.p]\ncontract = "mcptest"\ncommand = ["true"]\n')
+    ran = plughost("run", "-c", file, "--socket-dir", file / "sockets")
+    assert (ran.returncode, b"for control sockets: Not a directory" in ran.stderr) == (2, True), ran.stderr
 
 
 ASK = """

@@ -202,7 +202,7 @@ async def test_a_quarantined_plugin_says_why_and_the_command_that_brings_it_back
         assert (await command("call", *there, "first", "exit", "4")).returncode == 3
         ran = await command("call", *there, "first", "ping")
         assert (ran.returncode, ran.stdout) == (3, "")
-        assert "it has failed and is not started again; the failure was: it exited with code 4" in ran.stderr
+        assert "will not be restarted: it exited with code 4" in ran.stderr
         assert "  no database\n" in ran.stderr
         assert ran.stderr.endswith("hint: fix what failed, then reload it: `plughost reload first`\n")
         assert (await command("reload", *there, "first")).returncode == 0

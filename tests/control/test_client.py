@@ -13,7 +13,7 @@ import pytest
 
 import plughost
 from plughost.control import Control, ControlClient, HostLost, ManagedPlugins
-from tests.support import plugin_process, puppet, until
+from tests.support import ainb, plugin_process, puppet, until
 from tests.support.vai import package, spec, tool
 
 
@@ -104,7 +104,7 @@ async def test_a_quarantined_plugin_says_so_and_is_started_again(host, client, m
     await client.call("puppet", "ping")
     os.kill(plugin_process(mark), signal.SIGKILL)
     await until(lambda: plugin.state == "Quarantined")
-    with pytest.raises(plughost.PluginError, match="not started again"):
+    with pytest.raises(plughost.PluginError, match="will not be restarted"):
         await client.call("puppet", "ping")
     (seen,) = (await client.ps())["plugins"]
     assert (seen["state"], seen["failure"]["exit_status"]) == ("Quarantined", -9)
@@ -352,3 +352,47 @@ async def test_what_is_measured_of_a_plugin_survives_its_restart(host, client, m
     assert "not today" in after["last_error"]["message"]
     await client.call("puppet", "ping")
     assert (await client.inspect("puppet"))["metrics"]["calls"] == 5
+
+
+async def test_two_reloads_of_the_configuration_happen_one_after_the_other(host, mark):
+    specs = {"one": puppet(mark, name="one")}
+    managed = ManagedPlugins(host, lambda: list(specs.values()))
+    await (await managed.add(specs["one"])).start()
+    async with managed._lock("one"):  # as while it is restarted
+        specs["one"] = puppet(mark, name="one", env={"WORD": "new"})
+        first = asyncio.create_task(managed.reload_all())
+        await until(lambda: managed._specs["one"].env)
+        del specs["one"]
+        second = asyncio.create_task(managed.reload_all())
+        await asyncio.wait([second], timeout=0.1)  # if it did not wait, it would get far enough
+    assert (await first).changed == ["one"]
+    assert (await second).removed == ["one"]
+    assert not host.plugins
+
+
+async def test_a_change_that_failed_is_tried_again_by_the_next_reload(host, mark, tmp_path):
+    program = tmp_path / "program"
+    specs = {"one": puppet(mark, name="one")}
+    managed = ManagedPlugins(host, lambda: list(specs.values()))
+    plugin = await managed.add(specs["one"])
+    await plugin.start()
+    specs["one"] = msgspec.structs.replace(specs["one"], command=[str(program), *specs["one"].command])
+    assert "one" in (await managed.reload_all()).failed
+    assert plugin.state == "Running"
+    program.write_text('#!/bin/sh\nexec "$@"\n')
+    program.chmod(0o755)
+    assert (await managed.reload_all()).changed == ["one"]
+    assert plugin.spec == specs["one"]
+
+
+async def test_a_start_or_restart_that_hangs_is_ended_by_a_stop_and_holds_up_no_call(host, client, tmp_path):
+    plugin = await host.add(ainb.spec(ainb.folder(tmp_path), env={"init": "never"}), start=False)
+    for again in (client.start, client.restart):
+        starting = asyncio.create_task(again(plugin.name))
+        await until(lambda: plugin.name in host.plugins and host.plugins[plugin.name].state == "Spawning")
+        with pytest.raises(plughost.Timeout):
+            await asyncio.wait_for(client.call(plugin.name, "echo", {}, timeout=0.05), 10)
+        await asyncio.wait_for(client.stop(plugin.name), 10)
+        with pytest.raises(plughost.Stopped):
+            await starting
+        assert (await client.inspect(plugin.name))["state"] == "Stopped"

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import plughost
-from tests.support import seen
+from tests.support import puppet, seen
 from tests.support.scripts import MCPTEST, PARLEY, PLAYS, RUNE, Play
 
 DEEP = "[" * 100 + "]" * 100
@@ -169,3 +169,16 @@ async def test_a_byte_at_a_time_is_as_good_as_any(host, mark, play: Play):
     plugin = await host.add(play.spec(steps, mark))
     async with asyncio.timeout(30):
         assert await plugin.call("echo", 1) == 1
+
+
+async def test_a_deeply_nested_error_is_a_typed_error_for_a_caller_deep_in_its_own_stack(host, mark):
+    plugin = await host.add(puppet(mark))
+    data = "[" * 600 + "]" * 600
+    line = f'{{"id":$ID,"error":{{"code":1,"message":"x","data":{data}}}}}\n'
+
+    async def call(depth: int) -> None:
+        await (call(depth - 1) if depth else plugin.call("raw", [line]))
+
+    with pytest.raises(plughost.PluginError):
+        await call(500)
+    assert await plugin.call("ping") == "pong"

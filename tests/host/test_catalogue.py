@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 import msgspec
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import plughost
 from plughost.events import CatalogueChanged, Spawned
 from plughost.handshake_store import MAX_FILES, HandshakeStore
-from plughost.wire.method_description import MethodDescription
+from plughost.wire.method_description import MAX_METHODS, MethodDescription
 from tests.support import kaged, rune_puppet, seen, until, vai
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
@@ -57,11 +58,33 @@ async def test_a_handshake_is_kept_when_the_process_has_ended(host, mark):
     assert (entry.name, entry.kind, entry.source) == ("echo", "tool", "handshake")
 
 
+@pytest.mark.parametrize("secret", ["hunter2hunter2", "description"])
+async def test_a_handshake_gives_no_secret_away(tmp_path, mark, secret):
+    tools = ["echo", f"echo-{secret}"]
+    async with plughost.Host(handshakes=tmp_path / "kept") as host:
+        plugin = await host.add(rune_puppet({"handshake": {"exposed_tools": tools}}, mark=mark))
+        plugin.redactor.add([secret])
+        await plugin.call("echo", {})
+        assert sorted(names(host)) == ["echo", "echo-***"]
+    (kept,) = (tmp_path / "kept").iterdir()
+    assert f"echo-{secret}" not in kept.read_text()
+
+
 async def test_a_refused_handshake_tells_too(host, mark):
     plugin = await host.add(rune_puppet(mark=mark))
     with pytest.raises(plughost.PluginError, match="does not expose"):
         await plugin.call("nonsense", {})
     assert "echo" in names(host)
+
+
+async def test_a_handshake_with_very_many_tools_tells_some_of_them(host, mark):
+    tools = [f"tool-{number}" for number in range(50_000)]
+    plugin = await host.add(rune_puppet({"handshake": {"exposed_tools": tools}}, mark=mark))
+    with pytest.raises(plughost.PluginError, match="does not expose") as refused:
+        await plugin.call("echo", {})
+    assert len(refused.value.hint) < 2000
+    assert len(names(host)) == MAX_METHODS
+    assert len(plugin._handshake) == MAX_METHODS
 
 
 async def test_the_next_host_knows_what_an_earlier_handshake_told(tmp_path, mark):
@@ -76,15 +99,30 @@ async def test_the_next_host_knows_what_an_earlier_handshake_told(tmp_path, mark
     assert {oct(file.stat().st_mode & 0o777) for file in (tmp_path / "kept").iterdir()} == {"0o600"}
 
 
+async def test_a_host_that_ends_waits_until_a_handshake_is_kept(tmp_path, mark, monkeypatch):
+    save = HandshakeStore.save
+    monkeypatch.setattr(HandshakeStore, "save", lambda *told: (time.sleep(0.2), save(*told)))
+    spec = rune_puppet(mark=mark)
+    async with plughost.Host(handshakes=tmp_path / "kept") as host:
+        await (await host.add(spec)).call("echo", {})
+    assert HandshakeStore(tmp_path / "kept").load(spec)
+
+
 async def test_what_is_kept_is_bounded_and_no_reason_to_fail(tmp_path):
     store, spec = HandshakeStore(tmp_path / "kept"), rune_puppet(mark="m")
     methods = [MethodDescription(name="a")]
     for number in range(MAX_FILES + 3):
         (tmp_path / "kept").mkdir(exist_ok=True)
-        (tmp_path / f"kept/{number}.json").touch()
-        os.utime(tmp_path / f"kept/{number}.json", (number, number))
+        (tmp_path / f"kept/{number:064x}.json").touch()
+        os.utime(tmp_path / f"kept/{number:064x}.json", (number, number))
+    others = [tmp_path / "kept/folder", tmp_path / "kept/notes.txt"]
+    others[0].mkdir()
+    others[1].touch()
+    for other in others:
+        os.utime(other, (0, 0))
     store.save(spec, methods)
-    assert len(list((tmp_path / "kept").iterdir())) == MAX_FILES
+    assert len(list((tmp_path / "kept").iterdir())) == MAX_FILES + len(others)
+    assert all(other.exists() for other in others)
     assert store.load(spec) == tuple(methods)
     store._file(spec).write_text('{"not": "methods"}')
     assert store.load(spec) == ()

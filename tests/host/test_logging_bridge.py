@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 
 import pytest
@@ -44,3 +45,18 @@ async def test_lost_events_are_counted(host, caplog):
             )
     messages = [record.getMessage() for record in caplog.records]
     assert messages == ["3 events were lost: they came too fast", "p: line 3", "p: line 4"]
+
+
+async def test_a_flood_of_events_lets_others_have_their_turn(host):
+    loop, turns = asyncio.get_running_loop(), 0
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        loop.call_soon(turn)
+
+    async with plughost.LoggingBridge(host, logging.getLogger("plughost.flooded")):
+        turn()
+        for _ in range(500):
+            host.context.events.publish(Logged(plugin="p", generation=1, at=0.0, level="info", message=""))
+    assert turns >= 500

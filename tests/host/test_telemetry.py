@@ -64,11 +64,12 @@ async def test_a_failed_call_is_a_span_with_its_error(host, observed):
 
 
 async def test_it_ends_when_it_is_told_to(host, observed):
-    spans, _, _, stop = observed
+    spans, reader, _, stop = observed
     plugin = await host.add(puppet())
     stop()
     await plugin.call("echo", 1)
     assert spans.get_finished_spans() == ()
+    assert reader.get_metrics_data() is None
 
 
 async def test_an_observer_that_fails_harms_no_call(host):

@@ -125,7 +125,7 @@ async def test_a_picture_of_a_plugin_that_does_not_run_says_why_and_does_not_sta
     os.kill(plugin_process(f"{place}/easel"), signal.SIGKILL)
     await until(lambda: plugin.state == "Quarantined")
     async with join_session(door.path, "easel") as ((shown,), *_):
-        with pytest.raises(PluginError, match="not started again"):
+        with pytest.raises(PluginError, match="will not be restarted"):
             await capture(shown, 40, 6, None, [])
     assert plugin.state == "Quarantined"
 

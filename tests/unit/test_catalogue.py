@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from plughost.catalogue import MAX_ENTRIES, MAX_SCHEMA, MAX_TEXT, Catalogue, CatalogueEntry, describe
+from plughost.catalogue import MAX_NAME, MAX_SCHEMA, MAX_TEXT, Catalogue, CatalogueEntry, describe
 from plughost.events import CatalogueChanged, EventHub
 from plughost.testing import VirtualClock
-from plughost.wire.method_description import MethodDescription
+from plughost.wire.method_description import MAX_METHODS, MethodDescription
 
 SCHEMA = {"type": "object"}
 
@@ -29,8 +29,8 @@ def test_two_kinds_may_have_one_name():
 
 
 def test_a_manifest_cannot_fill_the_catalogue():
-    many = [MethodDescription(name=str(number)) for number in range(MAX_ENTRIES + 5)]
-    assert len(describe("p", "c", [("manifest", many)])) == MAX_ENTRIES
+    many = [MethodDescription(name=str(number)) for number in range(MAX_METHODS + 5)]
+    assert len(describe("p", "c", [("manifest", many)])) == MAX_METHODS
     long = MethodDescription(
         name="a", title="t" * 10_000, description="d" * 10_000, input_schema={"x": "y" * MAX_SCHEMA}
     )
@@ -40,6 +40,7 @@ def test_a_manifest_cannot_fill_the_catalogue():
         MAX_TEXT + 1,
         None,
     )
+    assert describe("p", "c", [("manifest", [MethodDescription(name="n" * (MAX_NAME + 1))])]) == []
 
 
 class Source:

@@ -233,10 +233,14 @@ class ControlClient:
             raise InvalidSpec("the client is not connected: use `async with ControlClient(path) as client`")
         self._last_id += 1
         number = request.id = self._last_id
-        opened = self._open[number] = _OpenRequest(on_event)
         try:
             # Raw params may contain newlines, which are space outside of strings.
-            self._writer.write(msgspec.json.encode(request).replace(b"\n", b" ") + b"\n")
+            line = msgspec.json.encode(request).replace(b"\n", b" ") + b"\n"
+        except ValueError as error:
+            raise InvalidSpec(f"the request cannot be sent: {error}", plugin=request.plugin or "") from error
+        opened = self._open[number] = _OpenRequest(on_event)
+        try:
+            self._writer.write(line)
             await self._writer.drain()
         except OSError:
             pass  # the reader is about to find out, too, and knows what the host has said before

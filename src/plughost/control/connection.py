@@ -45,11 +45,15 @@ class ControlConnection:
                     await self._serve_request(request, request.id)
                 else:
                     self._take(request, request.id)
+                await asyncio.sleep(0)  # many requests may have arrived: others have their turn
+                await self._drain()  # a client that does not read its answers is served no further
                 request = await self._read(None)
         except PluginError as error:
             self.refuse(error)
         except (TimeoutError, OSError, asyncio.CancelledError):
             pass  # the client sent nothing in time or disconnected, or the host is closing
+        except Exception as error:  # a bug here must not leave the client waiting
+            self.refuse(HostFailed(f"{type(error).__name__}: {error}"))
         finally:
             for task in self._requests.values():
                 task.cancel()
@@ -58,6 +62,12 @@ class ControlConnection:
     def refuse(self, error: PluginError) -> None:
         """Write an error that belongs to no request with an id."""
         self._write(encoded_json({"error": to_report(error)}) + b"\n")
+
+    def close(self) -> None:
+        """Close the connection. What the client does not read in time is lost."""
+        self._writer.close()
+        if self._writer.transport.get_write_buffer_size():
+            asyncio.get_running_loop().call_later(READ_TIMEOUT, self._writer.transport.abort)
 
     async def _read(self, timeout: float | None) -> ControlRequest | None:
         """The next request; None when the client has left."""

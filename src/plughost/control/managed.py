@@ -13,7 +13,7 @@ import msgspec
 from plughost.contracts.registry import get_contract
 from plughost.contracts.resolve import sandbox_class
 from plughost.engine.supervisor import State
-from plughost.errors import InvalidSpec, PluginError
+from plughost.errors import InvalidSpec, PluginError, Timeout
 from plughost.host import Host
 from plughost.metrics import PluginMetrics
 from plughost.plugin import Plugin
@@ -53,6 +53,7 @@ class ManagedPlugins:
         self._restarting: set[str] = set()
         self._pins: dict[object, str] = {}
         """The names of plugins that are pinned, by reason."""
+        self._reloading = asyncio.Lock()
 
     async def add(self, spec: PluginSpec) -> Plugin:
         """Add a plugin of the configuration without starting it. One that fails is kept, to be added
@@ -61,12 +62,15 @@ class ManagedPlugins:
         async with self._lock(spec.name):
             return await self._add(spec)
 
-    async def find(self, name: str | None) -> Plugin:
-        """The plugin of that name; waits while it is restarted. InvalidSpec if there is none, the reason if
-        it could not be added."""
+    async def find(self, name: str | None, timeout: float | None = None) -> Plugin:
+        """The plugin of that name; waits while it is restarted, for `timeout` seconds. InvalidSpec if
+        there is none, the reason if it could not be added."""
         if name in self._restarting:
-            async with self._lock(name):
-                pass
+            try:
+                async with asyncio.timeout(timeout), self._lock(name):
+                    pass
+            except TimeoutError:
+                raise Timeout(f"it is still being restarted after {timeout:g} s", plugin=name or "") from None
         plugin = self.host.plugins.get(name or "")
         if plugin is not None:
             return plugin
@@ -86,7 +90,9 @@ class ManagedPlugins:
             await plugin.start()
 
     async def stop(self, name: str) -> None:
-        """Stop a plugin. It can be started again."""
+        """Stop a plugin, also one whose start hangs. It can be started again."""
+        if (plugin := self.host.plugins.get(name)) is not None:
+            await plugin.stop()  # ends a start, which holds the lock until then
         async with self._lock(name):
             await self._stop(name)
 
@@ -113,10 +119,14 @@ class ManagedPlugins:
 
     async def reload_all(self) -> Changes:
         """Read the configuration again, and add, change and remove what has changed in it. Nothing changes if
-        it cannot be read."""
+        it cannot be read; a change that fails is tried again by the next reload."""
         if self._load is None:
             raise InvalidSpec("this host has no configuration file", hint="name the plugin to reload")
-        specs = {spec.name: spec for spec in await asyncio.to_thread(self._load)}
+        async with self._reloading:  # the configuration that was read last is carried out last
+            return await self._reload_all(self._load)
+
+    async def _reload_all(self, load: LoadSpecs) -> Changes:
+        specs = {spec.name: spec for spec in await asyncio.to_thread(load)}
         before, self._specs = self._specs, specs
         changes = Changes()
         removed, added = before.keys() - specs.keys(), specs.keys() - before.keys()
@@ -126,6 +136,7 @@ class ManagedPlugins:
             *(self._carry_out(changes, changes.added, self._add_and_start, name) for name in added),
             *(self._carry_out(changes, changes.changed, self._change, name) for name in changed),
         )
+        self._specs.update({name: before[name] for name in changed & changes.failed.keys()})
         return changes
 
     async def documents(self, *, usage: bool = True) -> list[dict[str, Any]]:

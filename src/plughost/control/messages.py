@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
 from plughost.control.errors import ErrorReport
@@ -11,6 +13,8 @@ MAX_LINE = 128 << 20
 """Bytes of a message: more than any contract allows for a call or a result."""
 
 NONE = msgspec.Raw(b"")
+
+T = TypeVar("T")
 
 
 class ControlRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -55,20 +59,27 @@ class ControlAnswer(msgspec.Struct, omit_defaults=True):
     error: ErrorReport | None = None
 
 
-_decode_request = msgspec.json.Decoder(ControlRequest).decode
-_decode_answer = msgspec.json.Decoder(ControlAnswer).decode
+_requests = msgspec.json.Decoder(ControlRequest)
+_answers = msgspec.json.Decoder(ControlAnswer)
 
 
 def decode_request(line: bytes) -> ControlRequest:
     """The request on a line; ValueError if it is not one."""
     if not is_utf8(line):  # the params go to a plugin as they are
         raise ValueError("it is not UTF-8")
-    return _decode_request(line)
+    return _decode(_requests, line)
 
 
 def decode_answer(line: bytes) -> ControlAnswer:
     """The answer on a line; ValueError if it is not one."""
-    return _decode_answer(line)
+    return _decode(_answers, line)
+
+
+def _decode(decoder: msgspec.json.Decoder[T], line: bytes) -> T:
+    try:
+        return decoder.decode(line)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def encode_answer(number: int, member: bytes, document: bytes) -> bytes:

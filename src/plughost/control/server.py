@@ -64,13 +64,13 @@ class Control:
         """Serve a connection in a task. The callback closes it, because a task cancelled early never runs."""
         connection = ControlConnection(reader, writer, self._verbs)
         if not may_control(writer.get_extra_info("socket")):
-            writer.close()
+            connection.close()
             return
         if len(self._serving) >= MAX_CLIENTS:
             connection.refuse(Overloaded(f"this host has {MAX_CLIENTS} clients already"))
-            writer.close()
+            connection.close()
             return
         task = asyncio.create_task(connection.serve())
         self._serving[task] = connection
         task.add_done_callback(self._serving.pop)
-        task.add_done_callback(lambda _: writer.close())
+        task.add_done_callback(lambda _: connection.close())

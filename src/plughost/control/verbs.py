@@ -66,7 +66,7 @@ class Verbs:
 
     async def _call(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> msgspec.Raw:
         async with self._priority_lock(request) if request.priority else nullcontext():
-            plugin = await self._managed.find(request.plugin)
+            plugin = await self._managed.find(request.plugin, request.timeout)
             result: msgspec.Raw = await plugin.call(
                 request.method,
                 _params(request),
@@ -132,7 +132,7 @@ class Verbs:
         wanted = [request.plugin] if request.plugin is not None else [*self._host.plugins]
         oldest = -1e300 if request.since is None else self._now() - request.since
         with self._host.events(only=Logged) as events:
-            logs = self._host.service("logs")
+            logs = self._host.context.services.logs
             lines = [line for name in wanted for line in logs.recent(name) if line.at >= oldest]
             for line in sorted(lines, key=lambda line: line.at):
                 send_event(self._dated(line))

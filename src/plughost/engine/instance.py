@@ -176,7 +176,10 @@ class Instance:
 
     def failure(self, pending: PendingCall, answer: Response) -> PluginError:
         """The plugin's own error in an answer, as an exception."""
-        return self._reporter.error(self._session.to_exception(pending.method, answer))
+        try:
+            return self._reporter.error(self._session.to_exception(pending.method, answer))
+        except RecursionError:
+            return self._reporter.error(Malformed("its error is nested too deeply to be decoded"))
 
     def undecodable(self, error: Malformed) -> PluginError:
         """The error of a result that cannot be decoded as the type that was asked for."""

@@ -6,6 +6,9 @@ from typing import Any
 
 import msgspec
 
+MAX_METHODS = 1000
+"""Methods that one source may describe for one plugin; further ones are left out."""
+
 
 class MethodDescription(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What somebody says about one thing that can be called. It grants nothing and checks nothing."""

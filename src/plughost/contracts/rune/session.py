@@ -33,10 +33,12 @@ from plughost.permissions.capabilities import ungranted
 from plughost.permissions.capability import Capability
 from plughost.wire.framing import HEAD, Frame, FrameError, Lines
 from plughost.wire.messages import ABSENT, NOTHING, Response, encode, is_utf8
-from plughost.wire.method_description import MethodDescription
+from plughost.wire.method_description import MAX_METHODS, MethodDescription
 from plughost.wire.surrogates import Decoder, decode_replacing
 
 MAX_LINE = 1 << 20
+MAX_HINT = 1000
+"""Characters of the names of tools in a hint."""
 
 T = TypeVar("T")
 
@@ -105,12 +107,12 @@ class RuneSession(BaseSession):
             raise HandshakeFailed("its handshake has no manifest")
         self._check_identity(manifest)
         self.described = tuple(
-            MethodDescription(name=tool, kind="tool") for tool in manifest.exposed_tools or ()
+            MethodDescription(name=tool, kind="tool") for tool in (manifest.exposed_tools or ())[:MAX_METHODS]
         )
         if self._tool not in (manifest.exposed_tools or ()):
             raise ToolNotExposed(
                 f"it does not expose {self._tool!r}",
-                hint=f"it exposes: {', '.join(manifest.exposed_tools or ())}",
+                hint=f"it exposes: {bounded(', '.join(manifest.exposed_tools or ()), MAX_HINT)}",
             )
         self._check_capabilities(manifest.capabilities or [])
 

@@ -25,12 +25,12 @@ def _since(context: click.Context, option: click.Parameter, text: str | None) ->
     if (age := re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd]?)", text)) is not None:
         return float(age[1]) * _UNITS[age[2]]
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        moment = datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise click.BadParameter(
             f"{text!r} is neither an age such as 30s, 10m, 2h or 1d, nor a time such as 2026-03-12T20:00"
         ) from None
-    return max((datetime.now(UTC) - moment.astimezone(UTC)).total_seconds(), 0.0)
+    return max((datetime.now(UTC) - moment).total_seconds(), 0.0)
 
 
 @click.command()

@@ -48,11 +48,14 @@ class HandshakeStore:
 
     def save(self, spec: PluginSpec, methods: Sequence[MethodDescription]) -> None:
         """Keep what a handshake told."""
-        data = msgspec.json.encode(methods)
-        file = self._file(spec)
-        temporary = file.with_suffix(f".{secrets.token_hex(4)}")
+        try:
+            data = msgspec.json.encode(methods)
+        except ValueError:  # half of a character
+            return
         if len(data) > MAX_FILE:
             return
+        file = self._file(spec)
+        temporary = file.with_suffix(f".{secrets.token_hex(4)}")
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:

@@ -34,8 +34,8 @@ class HostContext:
     """The parts of a host that its plugins use."""
 
     __slots__ = (
-        "_saving", "catalogue", "clock", "events", "handshakes", "launch_mode", "launcher", "links",
-        "max_grace", "on_call_ended", "sandboxes", "services", "tap",
+        "_saving", "call_observers", "catalogue", "clock", "events", "handshakes", "launch_mode",
+        "launcher", "links", "max_grace", "sandboxes", "services", "tap",
     )  # fmt: skip
 
     def __init__(
@@ -62,7 +62,7 @@ class HostContext:
         self.launch_mode = launch_mode
         self.max_grace = max_grace
         self.tap = tap
-        self.on_call_ended: OnCallEnded | None = None
+        self.call_observers: list[OnCallEnded] = []
         self._saving: set[asyncio.Future[None]] = set()
         self.links: set[Link] = set()
         """All open links, for a host that is dropped unclosed."""

@@ -287,7 +287,7 @@ class Plugin:
             self.metrics.on_call_failed(failure, now)
             self._report_call(method, now - pending.began, failure)
             raise failure
-        if self._context.on_call_ended is not None:
+        if self._context.call_observers:
             self._report_call(method, now - pending.began, None)
         if type is msgspec.Raw:
             return answer.result
@@ -299,12 +299,12 @@ class Plugin:
             raise pending.owner.undecodable(error) from error.__cause__
 
     def _report_call(self, method: str, seconds: float, error: PluginError | None) -> None:
-        """Tell the program's observer of calls, if there is one. Its bugs are not the caller's."""
-        if self._context.on_call_ended is not None:
+        """Tell the program's observers of calls. Their bugs are not the caller's."""
+        for observe in self._context.call_observers:
             try:
-                self._context.on_call_ended(self.name, self.contract, method, seconds, error)
+                observe(self.name, self.contract, method, seconds, error)
             except Exception as bug:
-                context = {"message": "the observer of calls failed", "exception": bug}
+                context = {"message": "an observer of calls failed", "exception": bug}
                 asyncio.get_running_loop().call_exception_handler(context)
 
     def _on_refused(self, instance: Instance, error: PluginError) -> None:

@@ -81,11 +81,12 @@ def instrument(
     meter.create_observable_gauge(
         "plughost.plugin.state", [states], description="1 for the current state of a plugin"
     )
-    host.context.on_call_ended = on_call_ended
+    observers = host.context.call_observers
+    observers.append(on_call_ended)
 
     def stop() -> None:
         observed.clear()
-        if host.context.on_call_ended is on_call_ended:
-            host.context.on_call_ended = None
+        if on_call_ended in observers:
+            observers.remove(on_call_ended)
 
     return stop

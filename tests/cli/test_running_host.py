@@ -225,3 +225,14 @@ async def test_a_plugin_that_hangs_says_that_it_still_runs_and_the_command_that_
         assert (await command("restart", *there, "first")).returncode == 0
         assert (await command("call", *there, "first", "ping")).stdout == '"pong"\n'
         assert pid not in plugin_processes(mark)
+
+
+async def test_what_listens_in_place_of_a_host_is_named(tmp_path):
+    async def answer(reader, writer):
+        await reader.readline()
+        writer.write(b'{"id":1,"result":{"hello":"there"}}\n')
+
+    async with await asyncio.start_unix_server(answer, tmp_path / "x"):
+        ran = await command("call", "--host", tmp_path / "x", "first", "ping")
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert f"what listens at {tmp_path / 'x'} is not a plughost host" in ran.stderr

@@ -396,3 +396,33 @@ async def test_a_start_or_restart_that_hangs_is_ended_by_a_stop_and_holds_up_no_
         with pytest.raises(plughost.Stopped):
             await starting
         assert (await client.inspect(plugin.name))["state"] == "Stopped"
+
+
+async def test_a_plugin_that_could_not_be_added_is_tried_again_by_the_next_reload(host, tmp_path):
+    folder = ainb.folder(tmp_path)
+    spec, manifest = ainb.spec(folder), folder / "manifest.toml"
+    manifest.rename(folder / "away")
+    managed = ManagedPlugins(host, lambda: [spec])
+    assert spec.name in (await managed.reload_all()).failed
+    (folder / "away").rename(manifest)
+    assert (await managed.reload_all()).changed == [spec.name]
+    assert host.plugins[spec.name].state == "Running"
+
+
+async def test_what_was_measured_of_a_stopped_plugin_is_still_shown(host, client, mark):
+    await host.add(puppet(mark))
+    await client.call("puppet", "echo", 1)
+    await client.stop("puppet")
+    (stopped,) = (await client.ps())["plugins"]
+    assert (stopped["state"], stopped["metrics"]["calls"], stopped["metrics"]["uptime"]) == (
+        "Stopped",
+        1,
+        None,
+    )
+
+
+async def test_a_context_that_is_not_text_fails_its_own_call_only(host, client, mark):
+    await host.add(puppet(mark))
+    with pytest.raises(plughost.InvalidSpec, match="names and values that are texts"):
+        await client.call("puppet", "echo", 1, context={"user": 7})
+    assert await client.call("puppet", "echo", 1) == 1

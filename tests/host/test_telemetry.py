@@ -78,7 +78,15 @@ async def test_an_observer_that_fails_harms_no_call(host):
 
     told = []
     host._loop.set_exception_handler(lambda loop, context: told.append(str(context["exception"])))
-    host.context.on_call_ended = broken
+    host.context.call_observers.append(broken)
     plugin = await host.add(puppet())
     assert await plugin.call("echo", 1) == 1
     assert told == ["my own fault"]
+
+
+async def test_every_observer_is_told(host):
+    first, second = [], []
+    host.context.call_observers += [lambda *call: first.append(call), lambda *call: second.append(call)]
+    await (await host.add(puppet())).call("echo", 1)
+    assert len(first) == 1
+    assert first == second

@@ -99,6 +99,8 @@ class EntryPoints(Generic[T]):
                 self._loaded[entry.name] = loaded
             except Exception as error:  # a package of others: its code may raise anything
                 self._loaded[entry.name] = error
+            except SystemExit:
+                self._loaded[entry.name] = RuntimeError("its import ends the program")
         return self._loaded[entry.name]
 
     def _failure(self, entry: EntryPoint, error: Exception) -> str:

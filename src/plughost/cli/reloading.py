@@ -92,6 +92,8 @@ class Reloader:
                 self._say(await self._managed.reload_all())
             except PluginError as error:
                 output.failure(error, as_json=self._as_json)
+            except Exception as error:  # a bug must not end all later reloads
+                output.say(f"the reload failed: {type(error).__name__}: {error}")
 
     def _say(self, changes: Changes) -> None:
         if self._as_json:

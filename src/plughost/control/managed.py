@@ -6,7 +6,7 @@ import asyncio
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -33,6 +33,29 @@ class Changes(msgspec.Struct):
     """Why a plugin could not be added, changed or removed. A plugin that runs goes on as it was."""
 
 
+class AbsentPlugin(NamedTuple):
+    """A plugin that is not in the host: it was stopped, or could not be added."""
+
+    spec: PluginSpec
+    failure: PluginError | None = None
+    """Why it could not be added; None if it was stopped."""
+    metrics: PluginMetrics | None = None
+    """What was measured of it, to go on from when it is started again."""
+
+    def document(self, now: float) -> dict[str, Any]:
+        """What is known of it, in the format of `Plugin.inspect`."""
+        return {
+            "name": self.spec.name,
+            "contract": self.spec.contract,
+            "sandbox": sandbox_class(self.spec, get_contract(self.spec.contract)),
+            "state": State.STOPPED.value if self.failure is None else "NotAdded",
+            "failure": None if self.failure is None else self.failure.report(),
+            "generation": 0,
+            "metrics": None if self.metrics is None else self.metrics.snapshot(now),
+            "instances": [],
+        }
+
+
 class ManagedPlugins:
     """The plugins of a host by name: those that run, and those that were stopped or could not be added,
     which a start or a reload adds again."""
@@ -45,10 +68,7 @@ class ManagedPlugins:
         self._start_all = start_all
         self._specs: dict[str, PluginSpec] = {}
         """The specs of the configuration, as they were loaded."""
-        self._absent: dict[str, tuple[PluginSpec, PluginError | None]] = {}
-        """Plugins that are not in the host, and why they could not be added; None if they were stopped."""
-        self._metrics: dict[str, PluginMetrics] = {}
-        """What was measured of plugins that were stopped, to go on from when they are started again."""
+        self._absent: dict[str, AbsentPlugin] = {}
         self._locks: weakref.WeakValueDictionary[str, asyncio.Lock] = weakref.WeakValueDictionary()
         self._restarting: set[str] = set()
         self._pins: dict[object, str] = {}
@@ -74,9 +94,9 @@ class ManagedPlugins:
         plugin = self.host.plugins.get(name or "")
         if plugin is not None:
             return plugin
-        _, error = self._known(name)
-        if error is not None:
-            raise error.copy()
+        failure = self._known(name).failure
+        if failure is not None:
+            raise failure.copy()
         raise InvalidSpec("it is stopped", plugin=name or "", hint="start it with `plughost start`")
 
     async def start(self, name: str) -> None:
@@ -84,7 +104,7 @@ class ManagedPlugins:
         async with self._lock(name):
             plugin = self.host.plugins.get(name)
             if plugin is None:
-                plugin = await self._add(self._known(name)[0])
+                plugin = await self._add_again(name)
             elif plugin.state == State.QUARANTINED.value:
                 await plugin.reload()
             await plugin.start()
@@ -103,7 +123,7 @@ class ManagedPlugins:
             try:
                 if name in self.host.plugins:
                     await self._stop(name)
-                await (await self._add(self._known(name)[0])).start()
+                await (await self._add_again(name)).start()
             finally:
                 self._restarting.discard(name)
 
@@ -115,7 +135,7 @@ class ManagedPlugins:
             if plugin is not None:
                 await plugin.reload()
             else:
-                await (await self._add(self._known(name)[0])).start()
+                await (await self._add_again(name)).start()
 
     async def reload_all(self) -> Changes:
         """Read the configuration again, and add, change and remove what has changed in it. Nothing changes if
@@ -130,7 +150,10 @@ class ManagedPlugins:
         before, self._specs = self._specs, specs
         changes = Changes()
         removed, added = before.keys() - specs.keys(), specs.keys() - before.keys()
-        changed = {name for name in before.keys() & specs.keys() if before[name] != specs[name]}
+        failed = {name for name, absent in self._absent.items() if absent.failure is not None}
+        changed = {
+            name for name in before.keys() & specs.keys() if before[name] != specs[name] or name in failed
+        }
         await asyncio.gather(
             *(self._carry_out(changes, changes.removed, self._remove, name) for name in removed),
             *(self._carry_out(changes, changes.added, self._add_and_start, name) for name in added),
@@ -144,12 +167,12 @@ class ManagedPlugins:
         they are added concurrently, so the order of arrival means nothing."""
         plugins = self.host.plugins.values()
         added = [{**each.inspect(), **(await each.usage() if usage else {})} for each in plugins]
-        absent = [_describe_absent(spec, error) for spec, error in self._absent.values()]
+        absent = [each.document(self._now()) for each in self._absent.values()]
         return sorted([*added, *absent], key=lambda each: str(each["name"]))
 
     def absent(self, name: str) -> dict[str, Any] | None:
         """The document of a plugin that is not in the host; None if there is no such plugin."""
-        return _describe_absent(*self._absent[name]) if name in self._absent else None
+        return self._absent[name].document(self._now()) if name in self._absent else None
 
     def check_known(self, name: str | None) -> None:
         """InvalidSpec if there is no such plugin, neither in the host nor stopped."""
@@ -181,16 +204,21 @@ class ManagedPlugins:
 
     # Changes of one plugin; its lock is held
 
+    async def _add_again(self, name: str) -> Plugin:
+        return await self._add(self._known(name).spec)
+
     async def _add(self, spec: PluginSpec) -> Plugin:
+        before = self._absent.get(spec.name)
+        metrics = None if before is None else before.metrics
         try:
             plugin = await self.host.add(spec, start=False, keep=True)
         except PluginError as error:
             if spec.name not in self.host.plugins:
-                self._absent[spec.name] = spec, error
+                self._absent[spec.name] = AbsentPlugin(spec, error, metrics)
             raise
         self._absent.pop(spec.name, None)
-        if (before := self._metrics.pop(spec.name, None)) is not None:
-            plugin.metrics.continue_from(before)
+        if metrics is not None:
+            plugin.metrics.continue_from(metrics)
         for reason, name in self._pins.items():
             if name == spec.name:
                 plugin.pin(reason)
@@ -199,14 +227,12 @@ class ManagedPlugins:
     async def _stop(self, name: str) -> None:
         plugin = self.host.plugins.get(name)
         if plugin is None:
-            spec, _ = self._known(name)
+            self._absent[name] = self._known(name)._replace(failure=None)
         else:
-            spec = self._specs.get(name, plugin.spec)
             await self.host.remove(name)
-            self._metrics[name] = plugin.metrics
-        self._absent[name] = spec, None
+            self._absent[name] = AbsentPlugin(self._specs.get(name, plugin.spec), metrics=plugin.metrics)
 
-    def _known(self, name: str | None) -> tuple[PluginSpec, PluginError | None]:
+    def _known(self, name: str | None) -> AbsentPlugin:
         if name not in self._absent:
             raise InvalidSpec(f"there is no plugin {name!r} here", hint="`plughost ps` lists the plugins")
         return self._absent[name]
@@ -227,7 +253,6 @@ class ManagedPlugins:
         if name in self.host.plugins:
             await self.host.remove(name)
         self._absent.pop(name, None)
-        self._metrics.pop(name, None)
 
     async def _add_and_start(self, name: str) -> None:
         plugin = await self._add(self._specs[name])
@@ -237,9 +262,8 @@ class ManagedPlugins:
     async def _change(self, name: str) -> None:
         spec, plugin = self._specs[name], self.host.plugins.get(name)
         if plugin is None:
-            _, error = self._absent.get(name, (spec, None))
-            self._absent[name] = spec, error
-            if error is not None:  # otherwise the operator has stopped it
+            self._absent[name] = absent = self._absent.get(name, AbsentPlugin(spec))._replace(spec=spec)
+            if absent.failure is not None:  # otherwise the operator has stopped it
                 await self._add_and_start(name)
         elif plugin.contract == spec.contract:
             await plugin.reload(spec)
@@ -247,21 +271,11 @@ class ManagedPlugins:
             await self.host.remove(name)
             await self._add_and_start(name)
 
+    def _now(self) -> float:
+        return self.host.context.clock.time()
+
     def _lock(self, name: str | None) -> asyncio.Lock:
         lock = self._locks.get(name or "")
         if lock is None:
             lock = self._locks[name or ""] = asyncio.Lock()
         return lock
-
-
-def _describe_absent(spec: PluginSpec, error: PluginError | None) -> dict[str, Any]:
-    """A plugin that is not in the host, in the format of `Plugin.inspect`."""
-    return {
-        "name": spec.name,
-        "contract": spec.contract,
-        "sandbox": sandbox_class(spec, get_contract(spec.contract)),
-        "state": State.STOPPED.value if error is None else "NotAdded",
-        "failure": None if error is None else error.report(),
-        "generation": 0,
-        "instances": [],
-    }

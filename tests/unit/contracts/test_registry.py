@@ -70,6 +70,15 @@ def test_an_entry_point_that_is_not_a_contract_of_that_name_is_refused(install, 
         registry.get_contract("acme")
 
 
+def test_a_package_whose_import_ends_the_program_is_refused_and_ends_nothing(install, tmp_path):
+    (tmp_path / "acme_exits.py").write_text("raise SystemExit(0)\n")
+    install("acme-exits", "acme", "acme_exits:CONTRACT")
+    with pytest.raises(
+        InvalidSpec, match="'acme' of acme-exits cannot be loaded: .*its import ends the program"
+    ):
+        registry.get_contract("acme")
+
+
 @pytest.mark.parametrize(
     ("packages", "name"), [(["acme-one", "acme-two"], "acme"), (["acme-one", "plughost"], "mcptest")]
 )

@@ -6,9 +6,10 @@ import asyncio
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
+import msgspec
 
 from plughost import control, interrupt
 from plughost.cli.ui import output
@@ -31,7 +32,7 @@ _HOST = click.option(
 _NEW = click.option("--new", "new", is_flag=True, help="Ignore running hosts, even if one runs the plugin.")
 
 
-class FoundHost(NamedTuple):
+class FoundHost(msgspec.Struct, frozen=True):
     """A running host, and its plugins as `plughost ps` describes them."""
 
     path: Path
@@ -67,17 +68,15 @@ class HostChoice:
 
     async def look(self, *, usage: bool = False) -> list[FoundHost]:
         """All these hosts with their plugins. A host that does not answer is reported and left out."""
-        sockets = self.sockets()
-        asking = (_look(path, usage) for path in sockets)
-        answers = await asyncio.gather(*asking, return_exceptions=True)
+        asking = (_look(path, usage) for path in self.sockets())
         found = []
-        for path, answer in zip(sockets, answers, strict=True):
+        for answer in await asyncio.gather(*asking, return_exceptions=True):
             if isinstance(answer, PluginError) and self.host is None:
                 output.say(f"skipped: {answer}")
             elif isinstance(answer, BaseException):
                 raise answer
             else:
-                found.append(FoundHost(path, answer["pid"], answer["plugins"]))
+                found.append(answer)
         return found
 
     def one(self, found: Sequence[FoundHost], what: str) -> FoundHost | None:
@@ -150,9 +149,11 @@ def find_named(choice: HostChoice, name: str | None) -> FoundHost | None:
     return None
 
 
-async def _look(path: Path, usage: bool) -> dict[str, Any]:
+async def _look(path: Path, usage: bool) -> FoundHost:
     try:
         async with asyncio.timeout(ANSWER_TIMEOUT), control.ControlClient(path) as client:
-            return await client.ps(usage=usage)
+            return msgspec.convert({"path": path, **await client.ps(usage=usage)}, FoundHost)
+    except msgspec.ValidationError as error:
+        raise InvalidSpec(f"what listens at {path} is not a plughost host: {error}") from error
     except TimeoutError as error:
         raise Timeout(f"the host at {path} did not answer within {ANSWER_TIMEOUT:g} s") from error

@@ -67,7 +67,7 @@ class Common(msgspec.Struct, kw_only=True):
     contract: Annotated[str, author_may_set("unless a manifest in the folder names another one")]
     command: Annotated[
         list[str], author_may_set("naming a private file here does not make it visible in a sandbox")
-    ]
+    ] = []
     cwd: Annotated[str | None, author_may_set("inside the folder")] = None
     env: Annotated[
         dict[str, str], author_may_set(f"from the host's environment only {', '.join(HARMLESS)}")
@@ -205,7 +205,7 @@ def _read_plugin(
     common = document.read(Common, field, {key: table[key] for key in table if key in common_keys})
     if common is None:  # go on with what is sound, to find the other problems
         sound = {key: table[key] for key in common_keys & table.keys() if document.is_sound((*field, key))}
-        common = msgspec.convert({"contract": "", "command": ["?"], **sound}, Common)
+        common = msgspec.convert({"contract": "", **sound}, Common)
     contract = _contract(document, field, table.get("contract"))
     if contract is None and options:
         for key in options.keys() - _all_options():
@@ -216,8 +216,11 @@ def _read_plugin(
     cwd = _parse_or(document, (*field, "cwd"), None, partial(_working_directory, base, common.cwd))
     if by is SetBy.AUTHOR and contract is not None:
         is_own = _check_author(document, field, table, contract, base, cwd) and (is_own or is_alone)
-    if not common.command:
-        document.problem((*field, "command"), "expected at least the program to run")
+    if not common.command and (contract is None or contract.needs_command):
+        if "command" in table:
+            document.problem((*field, "command"), "expected at least the program to run")
+        else:
+            document.problem(field, "`command` is missing")
     env = {key: _expand(document, (*field, "env", key), text, variables) for key, text in common.env.items()}
     allow = {
         access: [_expand(document, (*field, "allow", access), word, variables) for word in words]

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 import plughost
+from plughost import config
 from plughost.events import Dropped, Spawned
 
 
@@ -90,6 +91,22 @@ async def test_calls_go_over_a_channel_that_is_not_a_pipe(host, remote):
         assert (plugin.state, plugin.inspect()["instances"][0]["pid"]) == ("Running", None)
         await host.remove("far")
         assert len(spawned) == 0
+
+
+async def test_it_is_configured_in_plughost_toml_like_any_other(host, tmp_path):
+    file = tmp_path / "plughost.toml"
+    async with serving() as (_, url):
+        file.write_text(f'[plugins.far]\ncontract = "beacon"\nurl = "{url}"\n')
+        plugin = await host.add(config.load(file)["far"])
+        assert await plugin.call("echo", {"n": 1}) == {"n": 1}
+        await host.remove("far")
+    file.write_text(
+        '[plugins.near]\ncontract = "mcptest"\n[plugins.far]\ncontract = "beacon"\ncommand = ["x"]\nurl = ""\n'
+    )
+    with pytest.raises(plughost.InvalidConfig) as error:
+        config.load(file)
+    assert "plugins.near: `command` is missing" in str(error.value)
+    assert "it has a command, but it is not a process of this host" in str(error.value)
 
 
 @pytest.mark.parametrize(("method", "why"), [("reset", "its request failed"), ("refuse", "503 Busy")])

@@ -150,6 +150,7 @@ class BeaconContract(BaseContract):
     options: type[msgspec.Struct] = Options
     host_methods: Mapping[str, HostMethod] = {"places/list": HostMethod("places.list")}
     services: Mapping[str, Any] = {"places": places}
+    needs_command = False
     resolves_without_files = True
 
     def resolve(self, spec: PluginSpec) -> ResolvedSpec:

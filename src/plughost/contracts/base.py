@@ -139,6 +139,8 @@ class Contract(Protocol):
     """The grants of a plugin for which the operator sets none."""
     sandbox: str
     """The sandbox class of a plugin for which the operator sets none: strict | landlock | none."""
+    needs_command: bool
+    """Whether its plugins are processes, which a `command` starts."""
     resolves_without_files: bool
     """Whether `resolve` opens no files. Otherwise it is called in a thread: manifests are untrusted
     documents, and the disk may be slow."""
@@ -161,6 +163,7 @@ class BaseContract:
     services: Mapping[str, ServiceFactory] = {}
     default_grants: tuple[str, ...] = ()
     sandbox = "none"
+    needs_command = True
     resolves_without_files = False
 
     def read_folder(self, folder: Path) -> PluginSpec | None:

@@ -259,7 +259,7 @@ async def test_silence_is_silence_and_the_end_is_the_end(mark):
         await wire.silent("at all")
         wire.end_input()
         assert await wire.exit_status() == 0
-        with pytest.raises(Failed, match="it spoke too late"):
+        with pytest.raises(Failed, match="it wrote to stdout too late"):
             await wire.ended("too late")
         await wire.ended("too late")
         await wire.silent("at all")

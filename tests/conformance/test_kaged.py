@@ -33,7 +33,7 @@ pytestmark = pytest.mark.timeout(
 AT_A_TIME = 8
 
 REASONS = {
-    "handshake": "refused because of its capabilities_used:  'read:fs:/etc' is not granted",
+    "handshake": "refused because of its capabilities_used: 'read:fs:/etc' is not granted",
     "methods": "canary.echo works, but with a _context it is answered with -32602",
     "health": "health.check was not answered within 5 s",
     "shutdown": "after shutdown and the end of its stdin it ended with 1, not 0",

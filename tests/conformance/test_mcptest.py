@@ -14,7 +14,7 @@ NAMES = [axis.name for axis in AXES]
 REASONS = {
     "responses": "what came instead of the response to id 'two' is not JSON",
     "framing": (
-        "it spoke before it had the whole line",
+        "it wrote to stdout before it had the whole line",
         "the responses to two requests did not come",  # a busy machine brought the pieces at once
     ),
     "ids": "the response to id 0 carries id None",

@@ -90,7 +90,7 @@ async def test_a_sample_must_be_a_tool_that_succeeds():
     spec = vouched(CANARIES / "rune/exit")
     report = await run_axes(spec, sample=Sample("no such"), only=["request", "tools"])
     assert failed(report)["request"].startswith("the sample call was answered with {'code': 'not_found'")
-    assert failed(report)["tools"] == "it does not expose 'no such', but: echo"
+    assert failed(report)["tools"] == "it does not expose 'no such'; it exposes: echo"
 
 
 async def test_a_plugin_that_lingers_is_past_its_teardown_time():
@@ -110,7 +110,7 @@ async def test_an_example_stays_until_its_stdin_ends(folder):
         manifest = await do_handshake(wire, subject.resolved.settings.protocol)
         wire.send(request(PluginUnderTest(subject.spec, ECHO), manifest))
         assert (await wire.message())["status"] == "ok"
-        with pytest.raises(Failed, match="had not ended"):
+        with pytest.raises(Failed, match="still running"):
             await wire.exit_status(timeout=0.3)
         wire.end_input()
         assert await wire.exit_status() == 0

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from plughost.sandbox.memory import cgroups
-from tests.sandbox.test_host_groups import HUNGRY, PYTHON
+from tests.sandbox.test_host_groups import HUNGRY
 from tests.support import ROOT, token
+from tests.support.confinable import PUBLIC_PYTHON
 from tests.support.sandbox import group_folders
 
 HOST = f"""
@@ -34,7 +35,7 @@ os.setgroups([]); os.setgid(user); os.setuid(user)
 async def main():
     async with plughost.Host() as host:
         spec = plughost.PluginSpec(contract="mcptest", name="hungry", cwd=folder, sandbox="strict",
-            command=["{PYTHON}", "-ISE", folder + "/hungry.py"], limits=ResourceLimits(memory=64 << 20, processes=20))
+            command=["{PUBLIC_PYTHON}", "-ISE", folder + "/hungry.py"], limits=ResourceLimits(memory=64 << 20, processes=20))
         plugin = await host.add(spec)
         held = {{holding.what: holding.by for holding in plugin.confinement.enforcement}}
         eaten = await plugin.call("eat", 8 << 20)

@@ -57,7 +57,7 @@ async def main():
     client = Client(store, "notes")
     await client.set("key0", BIG)
     assert await beside(client, ["key0"]) == [None, None, None]
-    stored = await fill(client, Overloaded, "no room for")
+    stored = await fill(client, Overloaded, "cannot grow: the disk is full")
     await check(client, stored)
     os.unlink(ballast)
     await client.set("key0", BIG)

@@ -186,7 +186,7 @@ def test_a_damaged_package_is_shown_as_such(run, trusted):
     path.chmod(0o755)
     path.write_text("#!/bin/sh\nfalse\n")
     path.chmod(0o555)
-    why = "its files were changed after the installation"
+    why = "its files do not match the signed digest"
     code, out, err = run("packages", "show", "acme/little")
     assert (code, "posture    damaged\n" in out, f"why        {why}\n" in out) == (1, True, True)
     assert "plughost install PACKAGE" in err

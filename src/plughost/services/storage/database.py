@@ -151,7 +151,8 @@ class KeyValueDatabase:
             )
         if code == sqlite3.SQLITE_FULL:
             return Overloaded(
-                f"no disk space is left for {self._path}", hint="free disk space, or delete keys"
+                f"{self._path} cannot grow: the disk is full, or the file has reached its maximum size",
+                hint="free disk space, or delete keys",
             )
         self.close()
         if isinstance(error, PluginError):

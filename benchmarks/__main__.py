@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+import traceback
 from pathlib import Path
 
 import msgspec
@@ -43,8 +44,13 @@ def main() -> None:
 
     where = machine()
     sheets: dict[str, Sheet] = {}
+    failed: list[str] = []
     for name in asked.only or MEASURES:
-        sheets |= {sheet.name: sheet for sheet in MEASURES[name](effort, peers)}
+        try:
+            sheets |= {sheet.name: sheet for sheet in MEASURES[name](effort, peers)}
+        except Exception:  # what was measured before, and is measured after, counts all the same
+            failed.append(name)
+            traceback.print_exc()
     verdicts = [goal.judge(sheets) for goal in GOALS if not asked.only or goal.measured.sheet in sheets]
 
     console = Console(width=None if sys.stdout.isatty() else 120)
@@ -56,6 +62,8 @@ def main() -> None:
     asked.json.parent.mkdir(parents=True, exist_ok=True)
     results = {"machine": where, "effort": effort, "sheets": sheets, "goals": verdicts}
     asked.json.write_bytes(msgspec.json.format(msgspec.json.encode(results)))
+    if failed:
+        sys.exit(f"could not be measured: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

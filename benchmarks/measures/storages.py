@@ -54,7 +54,8 @@ async def _measure(sheet: Sheet, folder: Path, effort: Effort) -> None:
     callers = itertools.cycle(
         [Caller(f"bench-{number}", 1, lambda publication: True, print) for number in range(MANY)]
     )
-    (folder / "bare").mkdir()
+    for name in ("bare", "data"):
+        (folder / name).mkdir()
     files = [bare(folder / "bare" / str(number)) for number in range(MANY)]
     databases = itertools.cycle(files)
 

@@ -61,7 +61,7 @@ def _make_parents(folder: DataFolder, plugin: str) -> None:
         os.makedirs(parent, exist_ok=True)
     elif not os.path.isdir(parent):
         raise LaunchFailed(
-            f"the folder {parent!r}for the plugin's data does not exist",
+            f"the folder {parent!r} for the plugin's data does not exist",
             plugin=plugin,
             hint=f"make it: mkdir -p {parent}",
         )

@@ -34,7 +34,7 @@ class Damaged(PackageRefused):
     """The files of a package were changed after the installation."""
 
     code = "package_damaged"
-    remedy = "remove and reinstall the package: plughost packages rm, then plughost install"
+    remedy = "reinstall the same package: plughost install PACKAGE"
 
 
 class Untrusted(PackageRefused):

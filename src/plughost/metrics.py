@@ -33,7 +33,8 @@ class Latencies:
     __slots__ = ("_counts", "recent")
 
     def __init__(self) -> None:
-        self._counts = [0] * BUCKETS
+        self._counts: dict[int, int] = {}
+        """By bucket; most plugins use few of them, and idle ones none."""
         self.recent: list[float] = []
         """Latencies in seconds that are not counted yet. Who appends one calls `count_recent` when there are
         `BATCH` of them."""
@@ -46,18 +47,19 @@ class Latencies:
         while first < len(recent):
             bucket = _bucket(recent[first])
             end = len(recent) if bucket == BUCKETS - 1 else bisect_left(recent, _bound(bucket + 1), first)
-            self._counts[bucket] += end - first
+            self._counts[bucket] = self._counts.get(bucket, 0) + end - first
             first = end
 
     def add(self, others: Latencies) -> None:
         """Count the latencies of another histogram, too."""
         others.count_recent()
-        self._counts = [mine + theirs for mine, theirs in zip(self._counts, others._counts, strict=True)]
+        for bucket, count in others._counts.items():
+            self._counts[bucket] = self._counts.get(bucket, 0) + count
 
     @property
     def count(self) -> int:
         """How many latencies there are."""
-        return sum(self._counts) + len(self.recent)
+        return sum(self._counts.values()) + len(self.recent)
 
     def quantile(self, part: float) -> float | None:
         """The latency in seconds that `part` of all calls did not exceed; None before the first call."""
@@ -65,7 +67,9 @@ class Latencies:
         rank = part * self.count
         if not rank:
             return None
-        bucket = next(place for place, seen in enumerate(accumulate(self._counts)) if seen >= rank)
+        buckets = sorted(self._counts)
+        seen = accumulate(self._counts[bucket] for bucket in buckets)
+        bucket = next(bucket for bucket, count in zip(buckets, seen, strict=True) if count >= rank)
         return _bound(bucket + 0.5)
 
 

@@ -74,17 +74,15 @@ class Plugin:
         self._one_shot = resolved.policy.one_shot
         self._generation = 1
         self._current: Instance | None = None
-        self._instances: set[Instance] = set()
+        self._instances: dict[Instance, None] = {}
         """All instances that have not ended: the current one, those draining, those of one-shot calls."""
         self.redactor = Redactor()
         """Redacts the secrets that were given to the plugin from everything that it says."""
         self._stopped = False
-        self._pins: set[object] = set()
+        self._pins: dict[object, None] = {}
         self._handshake = handshake
         """What the last handshake told can be called. It stays when the process ends."""
-        self.dispatcher = HostCallDispatcher(
-            contract.host_methods, self._find_service, lambda: self.capabilities, lambda: self.logs
-        )
+        self.dispatcher = HostCallDispatcher(contract.host_methods, self)
         """Hands the requests of its processes to the services of the host."""
         self._reloading = asyncio.Lock()
         self.metrics = PluginMetrics()
@@ -204,11 +202,11 @@ class Plugin:
 
     def pin(self, reason: object) -> None:
         """Keep the plugin from being stopped for idleness until `unpin` is called with the same `reason`."""
-        self._pins.add(reason)
+        self._pins[reason] = None
 
     def unpin(self, reason: object) -> None:
         """Undo `pin`."""
-        self._pins.discard(reason)
+        self._pins.pop(reason, None)
 
     @overload
     async def call(
@@ -498,7 +496,7 @@ class Plugin:
             links=context.links,
             tapping=None if context.tap is None else self._tapping(context.tap, session),
         )
-        self._instances.add(instance)
+        self._instances[instance] = None
         return instance
 
     def _tapping(self, tap: Tap, session: Session) -> Tapping:
@@ -529,7 +527,7 @@ class Plugin:
 
     def on_exited(self, instance: Instance, failure: PluginError | None) -> None:
         """A process has ended, or could not be started; `failure` is None if the host had asked for that."""
-        others = self._instances - {instance}
+        others = self._instances.keys() - {instance}
         self.metrics.on_exited(failure, self._time(), running=any(other.pid is not None for other in others))
         if failure is None:
             return
@@ -571,7 +569,8 @@ class Plugin:
 
         self.logs.on_connected(self, connection, grant_for(connection, self._resolved.permissions.granting))
 
-    def _find_service(self, name: str) -> Service | None:
+    def find_service(self, name: str) -> Service | None:
+        """The service of that name that its host offers to it."""
         return self._context.services.find(name, self.contract, self._contract.services)
 
 

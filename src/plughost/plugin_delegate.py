@@ -26,7 +26,7 @@ class PluginDelegate:
     host, a host that the program has dropped would never be garbage collected and would never end.
     """
 
-    def __init__(self, plugin: Plugin, instances: set[Instance]) -> None:
+    def __init__(self, plugin: Plugin, instances: dict[Instance, None]) -> None:
         self._plugin = weakref.ref(plugin)
         self._instances = instances
         self.redactor = plugin.redactor
@@ -41,7 +41,7 @@ class PluginDelegate:
             plugin.on_retired(instance)
 
     def on_gone(self, instance: Instance) -> None:
-        self._instances.discard(instance)
+        self._instances.pop(instance, None)
         if (plugin := self._plugin()) is not None:
             plugin.on_gone()
 

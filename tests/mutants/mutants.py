@@ -106,7 +106,7 @@ MUTANTS = [
     # What plugins may ask
     Mutant("no-capability-is-needed", "services/dispatch.py", "if capability is not None and not", "if False and not", "tests/contracts/ainb/test_ainb_wire.py tests/contracts/ainb/test_ainb_services.py"),
     Mutant("params-are-checked-first", "services/dispatch.py", "                raise Denied(f\"capability denied: {name}\") from None", "                pass", "tests/contracts/ainb/test_ainb_wire.py"),
-    Mutant("denials-are-not-noted", "services/dispatch.py", "        self._logs().on_denied(caller, f\"{method}: {error.message}\", hint)", "        pass", "tests/services/test_denials.py"),
+    Mutant("denials-are-not-noted", "services/dispatch.py", "        self._plugin.logs.on_denied(caller, f\"{method}: {error.message}\", hint)", "        pass", "tests/services/test_denials.py"),
     Mutant("a-grant-is-wider-than-the-manifest", "permissions/capabilities.py", "    if given.scope is None or wanted.scope == given.scope:\n        return wanted", "    if given.scope is None or wanted.scope == given.scope:\n        return given", "tests/unit/permissions/test_capabilities.py"),
     Mutant("a-scope-is-not-narrowed", "permissions/capabilities.py", "shared = tuple(item for item in wanted.scope if item in given.scope)", "shared = wanted.scope", "tests/unit/permissions/test_capabilities.py"),
     Mutant("a-publisher-hears-itself", "services/snapshots.py", "if subscriber.name != publisher:", "if True:", AINB),
@@ -180,7 +180,7 @@ MUTANTS = [
     Mutant("a-picture-starts-a-stopped-plugin", "screens/remote_plugin.py", 'if self.state in ("Idle", "Spawning"):', "if True:", "tests/screens/test_running_host.py"),
     Mutant("a-viewer-outlives-its-host", "screens/remote_plugin.py", "await asyncio.shield(self._reading)", "await asyncio.Event().wait()", "tests/screens/test_running_host.py"),
     Mutant("a-restart-ends-with-its-client", "control/verbs.py", "return await asyncio.shield(task)", "return await task", "tests/control/test_client.py"),
-    Mutant("latencies-are-not-counted", "metrics.py", "self._counts[bucket] += end - first", "self._counts[bucket] += 1", "tests/unit/test_metrics.py"),
+    Mutant("latencies-are-not-counted", "metrics.py", "self._counts.get(bucket, 0) + end - first", "self._counts.get(bucket, 0) + 1", "tests/unit/test_metrics.py"),
     Mutant("specs-show-their-secrets", "spec.py", '        return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, command={list(self.command)!r})"', '        return f"PluginSpec(contract={self.contract!r}, name={self.name!r}, env={self.env!r})"', "tests/host tests/contracts/mcptest/test_mcptest.py tests/cli"),
     Mutant("nul-in-a-command", "contracts/resolve.py", 'isinstance(word, str) and "\\0" not in word for word in words', "isinstance(word, str) for word in words", f"{MCPTEST} tests/host tests/faults/test_machine.py"),
     Mutant("limits-are-not-summed", "sandbox/memory/process_tree.py", "            found += _children(pid)", "            pass", "tests/sandbox/test_memory_and_groups.py"),

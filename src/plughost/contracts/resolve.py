@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -70,4 +71,5 @@ def check_runnable(spec: PluginSpec, resolved: ResolvedSpec) -> None:
 
 def from_host(*variables: str) -> dict[str, str]:
     """The values of these environment variables of the host, as far as they are set."""
-    return {name: os.environ[name] for name in variables if name in os.environ}
+    # Interned: every plugin has them.
+    return {name: sys.intern(os.environ[name]) for name in variables if name in os.environ}

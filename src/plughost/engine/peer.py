@@ -239,6 +239,8 @@ class Peer:
                 if self._backlog is not None:
                     self._write_backlog(self._backlog.before(pending.number))
                 self._send(pending, now)
+        if not self._waiting:
+            self._waiting = None
 
     def on_room(self) -> None:
         """The channel has written all its frames: continue with waiting calls and requests."""

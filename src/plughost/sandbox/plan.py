@@ -55,6 +55,9 @@ class SandboxPlan(msgspec.Struct, frozen=True):
     """Whether the plugin may write to a /tmp and a /dev/shm of its own."""
 
 
+_NOTHING_ENFORCED = (Enforcement("everything", "nothing"),)
+
+
 def unconfined(launch: Launch, access: Access) -> SandboxPlan:
     """The plan of class none: nothing is enforced."""
-    return SandboxPlan("none", launch, (Enforcement("everything", "nothing"),), access)
+    return SandboxPlan("none", launch, _NOTHING_ENFORCED, access)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
 
 import msgspec
 
@@ -19,34 +19,42 @@ MAX_METHOD = 200
 """Characters of a method's name in an error."""
 
 
+class RequestingPlugin(Protocol):
+    """The plugin whose requests are dispatched, as far as the dispatcher needs to know it."""
+
+    @property
+    def capabilities(self) -> Iterable[Capability]:
+        """The capabilities that it has now; a reload may change them."""
+
+    @property
+    def logs(self) -> LogService:
+        """Where denials are logged."""
+
+    def find_service(self, name: str) -> Service | None:
+        """The service of that name that its host offers to it."""
+
+
 class HostCallDispatcher:
     """Finds the service of a host method, after it has checked the plugin's capabilities."""
 
-    def __init__(
-        self,
-        host_methods: Mapping[str, HostMethod],
-        find_service: Callable[[str], Service | None],
-        held: Callable[[], Iterable[Capability]],
-        logs: Callable[[], LogService],
-    ) -> None:
-        """`held` returns the capabilities that the plugin has now; a reload may change them."""
+    __slots__ = ("_host_methods", "_plugin")
+
+    def __init__(self, host_methods: Mapping[str, HostMethod], plugin: RequestingPlugin) -> None:
         self._host_methods = host_methods
-        self._find_service = find_service
-        self._held = held
-        self._logs = logs
+        self._plugin = plugin
 
     def offered(self) -> frozenset[str]:
         """The host methods that a service of this host answers."""
         return frozenset(
             method
             for method, host_method in self._host_methods.items()
-            if self._find_service(_service_name(host_method)) is not None
+            if self._plugin.find_service(_service_name(host_method)) is not None
         )
 
     def on_process_started(self, caller: Caller) -> None:
         """Tell each service that the contract uses. A service that fails harms nobody else."""
         for name in {_service_name(host_method) for host_method in self._host_methods.values()}:
-            service = self._find_service(name)
+            service = self._plugin.find_service(name)
             if service is not None:
                 try:
                     service.on_process_started(caller)
@@ -86,17 +94,17 @@ class HostCallDispatcher:
     def _resolve(self, host_method: HostMethod, params: msgspec.Raw) -> tuple[Handler, Any]:
         """The handler of a request, and its decoded params. The capability is checked before all else."""
         capability = host_method.capability
-        if capability is not None and not capabilities.allows(self._held(), capability):
+        if capability is not None and not capabilities.allows(self._plugin.capabilities, capability):
             raise Denied(f"capability denied: {capability}")
         name, _, part = host_method.service.partition(".")
-        service = self._find_service(name)
+        service = self._plugin.find_service(name)
         if service is None:
             raise UnknownMethod(f"this host offers no {name!r} service")
         try:
             value = msgspec.json.decode(params or b"{}", type=host_method.params)
         except (ValueError, RecursionError) as error:
             checks = host_method.checks
-            if checks and not any(capabilities.allows(self._held(), word) for word in checks):
+            if checks and not any(capabilities.allows(self._plugin.capabilities, word) for word in checks):
                 raise Denied(f"capability denied: {name}") from None
             raise InvalidSpec(f"wrong params: {error}") from error
         return service.handler(part), value
@@ -108,7 +116,7 @@ class HostCallDispatcher:
             error.hint
             or f"to allow it, its manifest must ask for {' or '.join(words)}, and you must grant it"
         )
-        self._logs().on_denied(caller, f"{method}: {error.message}", hint)
+        self._plugin.logs.on_denied(caller, f"{method}: {error.message}", hint)
 
 
 def _service_name(host_method: HostMethod) -> str:

@@ -24,7 +24,7 @@ class SecretSet:
     __slots__ = ("_secrets", "forms", "hex_forms", "patterns")
 
     def __init__(self) -> None:
-        self._secrets: set[str] = set()
+        self._secrets: dict[str, None] = {}
         self.forms = TextSet()
         self.hex_forms = TextSet()
         """Forms that are searched in a text with its hex digits in lower case."""
@@ -48,11 +48,11 @@ class SecretSet:
 
     def add(self, secrets: Iterable[str]) -> None:
         """Add secrets."""
-        new = {secret for secret in secrets if len(secret) > MAX_IGNORED} - self._secrets
+        new = {secret for secret in secrets if len(secret) > MAX_IGNORED} - self._secrets.keys()
         for secret in new:
             if self.hides_all:
                 return
-            self._secrets.add(secret)
+            self._secrets[secret] = None
             if len(secret) < SHORTEST:
                 self.add_pattern(rf"(?<!\w){re.escape(secret)}(?!\w)")
             else:
@@ -66,7 +66,7 @@ class SecretSet:
 
     def update(self, other: SecretSet) -> None:
         """Add all secrets and patterns of another set."""
-        if not other._secrets <= self._secrets:
+        if not other._secrets.keys() <= self._secrets.keys():
             self._secrets |= other._secrets
             self.forms.add(other.forms.texts)
             self.hex_forms.add(other.hex_forms.texts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 FEW = 64
 """Up to this number, texts are searched one by one, which is quicker."""
@@ -29,14 +29,16 @@ class TextSet:
     __slots__ = ("_backwards", "_endings", "_lengths", "_sorted", "longest", "texts")
 
     def __init__(self) -> None:
-        self.texts: set[str] = set()
+        self.texts: dict[
+            str, None
+        ] = {}  # like the others, small while it is empty: most plugins have no secrets
         self.longest = 0
         self._lengths: dict[str, list[int]] = {}
         """The lengths of the texts by their prefix, the longest first."""
-        self._sorted: list[str] = []
-        self._backwards: list[str] = []
+        self._sorted: Sequence[str] = ()
+        self._backwards: Sequence[str] = ()
         """The texts sorted, and reversed and sorted; created when needed."""
-        self._endings: set[str] = set()
+        self._endings: Collection[str] = ()
         """The prefixes of the reversed texts."""
 
     def __len__(self) -> int:
@@ -46,13 +48,13 @@ class TextSet:
         for text in texts:
             if len(text) < START or text in self.texts:
                 continue
-            self.texts.add(text)
+            self.texts[text] = None
             self.longest = max(self.longest, len(text))
             lengths = self._lengths.setdefault(text[:START], [])
             if len(text) not in lengths:
                 lengths.append(len(text))
                 lengths.sort(reverse=True)
-        self._sorted = self._backwards = []
+        self._sorted = self._backwards = ()
 
     def is_in(self, searched: str, probes: Probes | None = None) -> bool:
         """Whether a text contains one of them."""
@@ -122,7 +124,7 @@ def _spans_of(text: str, searched: str) -> Iterator[Span]:
         first = searched.find(text, last + len(text))
 
 
-def _common(texts: list[str], starts: Collection[str], searched: str) -> int:
+def _common(texts: Sequence[str], starts: Collection[str], searched: str) -> int:
     """The length of the longest end of a text that one of the sorted texts begins with.
 
     Most are seen not to be one by their first characters, by `starts`.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
@@ -39,6 +40,9 @@ __all__ = [
 ]
 
 
+_NO_PERMISSIONS = Permissions(asked=())
+
+
 class McptestOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The options of an mcptest plugin in plughost.toml."""
 
@@ -66,18 +70,23 @@ class McptestContract(BaseContract):
                 f"mcptest has no capabilities, so {spec.grants[0]!r} cannot be granted", plugin=spec.name
             )
         options: McptestOptions = read_options(McptestOptions, spec)
-        policy = LifecyclePolicy(
-            call_timeout=options.call_timeout,
-            timeout_from_write=True,
-            max_in_flight=options.max_in_flight,
-            grace=options.call_timeout,
-            forget_launch_failures=True,
-        )
         env = {**from_host("PATH", "HOME", "LANG", "TERM"), **spec.env}
-        return ResolvedSpec(policy, env, Permissions(asked=()), settings=options)
+        return ResolvedSpec(_policy(options), env, _NO_PERMISSIONS, settings=options)
 
     def session(self, spec: PluginSpec, resolved: ResolvedSpec) -> McptestSession:
         return McptestSession(resolved.settings.max_line)
+
+
+@lru_cache(maxsize=64)
+def _policy(options: McptestOptions) -> LifecyclePolicy:
+    """The policy for these options, which are the same for most plugins."""
+    return LifecyclePolicy(
+        call_timeout=options.call_timeout,
+        timeout_from_write=True,
+        max_in_flight=options.max_in_flight,
+        grace=options.call_timeout,
+        forget_launch_failures=True,
+    )
 
 
 CONTRACT = McptestContract()

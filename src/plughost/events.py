@@ -6,6 +6,7 @@ Each observer has a bounded queue of its own, so that a slow observer never slow
 from __future__ import annotations
 
 import asyncio
+import itertools
 import weakref
 from collections import deque
 from collections.abc import AsyncIterator
@@ -107,6 +108,8 @@ EventKind = type[Event] | tuple[type[Event], ...]
 """A class of events, or several."""
 DECODED_SIZE = 16
 """Bytes of memory for a byte of JSON that is decoded, at most about that many."""
+AT_ONCE = 32
+"""Events that an observer takes without a turn of the event loop."""
 MOST_BYTES = 64 << 20
 """Limit of one observer's queue: bytes that plugins sent, over all events in it."""
 
@@ -168,9 +171,12 @@ class Subscription:
         return self._pop() if self._queue else None
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        while (event := await self.get()) is not None:
+        for number in itertools.count(1):
+            if (event := await self.get()) is None:
+                return
             yield event
-            await asyncio.sleep(0)  # thousands may wait: others have their turn
+            if number % AT_ONCE == 0:  # thousands may wait: others have their turn
+                await asyncio.sleep(0)
 
     def __enter__(self) -> Self:
         return self

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 import plughost
-from plughost.events import Exited, Logged
+from plughost.events import AT_ONCE, Exited, Logged
 from tests.support import puppet
 
 
@@ -59,4 +59,4 @@ async def test_a_flood_of_events_lets_others_have_their_turn(host):
         turn()
         for _ in range(500):
             host.context.events.publish(Logged(plugin="p", generation=1, at=0.0, level="info", message=""))
-    assert turns >= 500
+    assert turns >= 500 // AT_ONCE

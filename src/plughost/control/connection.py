@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -46,7 +47,7 @@ class ControlConnection:
                 else:
                     self._take(request, request.id)
                 await asyncio.sleep(0)  # many requests may have arrived: others have their turn
-                await self._drain()  # a client that does not read its answers is served no further
+                await self.drain()  # a client that does not read its answers is served no further
                 request = await self._read(None)
         except PluginError as error:
             self.refuse(error)
@@ -96,12 +97,11 @@ class ControlConnection:
         task.add_done_callback(lambda _: self._requests.pop(number))
 
     async def _serve_request(self, request: ControlRequest, number: int) -> None:
-        def send_event(document: Any) -> None:
-            self._check_unread()
+        def send(document: Any) -> None:
             self._write(encode_answer(number, b"event", _encode(document)))
 
         try:
-            result = await self._verbs.carry_out(request, send_event, self._drain)
+            result = await self._verbs.carry_out(request, _Sink(self, send))
             self._write(encode_answer(number, b"result", _encode(result)))
         except PluginError as error:
             self._write_error(number, error)
@@ -113,20 +113,19 @@ class ControlConnection:
             return  # the client has left
         except Exception as error:  # a bug here must not leave the client waiting
             self._write_error(number, HostFailed(f"{type(error).__name__}: {error}"))
-        await self._drain()
+        await self.drain()
 
     async def _serve_alone(self, request: ControlRequest) -> None:
         """Answer the only request of a connection. When the client leaves, it is cancelled."""
 
-        def send_line(document: Any) -> None:
-            self._check_unread()
+        def send(document: Any) -> None:
             self._write(_encode({"event": document} if request.do == "call" else document) + b"\n")
 
         async def carry_out() -> None:
-            result = await self._verbs.carry_out(request, send_line, self._drain)
+            result = await self._verbs.carry_out(request, _Sink(self, send))
             if request.do not in ("logs", "watch"):
                 self._write(_encode({"result": result} if request.do == "call" else result) + b"\n")
-            await self._drain()
+            await self.drain()
 
         work, gone = asyncio.create_task(carry_out()), asyncio.create_task(self._reader.read())
         try:
@@ -147,11 +146,12 @@ class ControlConnection:
         if not self._writer.is_closing():
             self._writer.write(line)
 
-    def _check_unread(self) -> None:
+    def check_unread(self) -> None:
+        """Overloaded if the client leaves too many events unread."""
         if (unread := self._writer.transport.get_write_buffer_size()) > MAX_UNREAD:
             raise Overloaded(f"the client has left {unread} bytes of events unread")
 
-    async def _drain(self) -> None:
+    async def drain(self) -> None:
         """Wait until the client has read most of what was written; it is disconnected if it reads nothing."""
         if not self._writer.transport.get_write_buffer_size():
             return
@@ -160,6 +160,19 @@ class ControlConnection:
                 await self._writer.drain()
         except TimeoutError:
             self._writer.transport.abort()
+
+
+class _Sink:
+    """Sends the events of one request, in the format of that request."""
+
+    def __init__(self, connection: ControlConnection, send: Callable[[Any], None]) -> None:
+        self._connection = connection
+        self._send = send
+        self.drain = connection.drain
+
+    def send(self, document: Any) -> None:
+        self._connection.check_unread()
+        self._send(document)
 
 
 def _encode(document: Any) -> bytes:

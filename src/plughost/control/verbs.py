@@ -6,10 +6,10 @@ import asyncio
 import os
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import nullcontext
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -22,10 +22,15 @@ from plughost.wire.messages import ABSENT
 
 T = TypeVar("T")
 
-SendEvent = Callable[[Any], None]
-"""Sends an event of a call, a line of a log or a state to the client."""
-Drain = Callable[[], Awaitable[None]]
-"""Waits until the client has read most of what was sent."""
+
+class EventSink(Protocol):
+    """Where the events of a request go: to the client that made it."""
+
+    def send(self, document: Any) -> None:
+        """Send an event of a call, a line of a log or a state."""
+
+    async def drain(self) -> None:
+        """Wait until the client has read most of what was sent."""
 
 
 class Verbs:
@@ -57,14 +62,14 @@ class Verbs:
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(task)
 
-    async def carry_out(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> Any:
+    async def carry_out(self, request: ControlRequest, sink: EventSink) -> Any:
         """Carry out a request and return its result."""
         verb = _VERBS.get(request.do)
         if verb is None:
             raise InvalidSpec(f"unknown request {request.do!r}; known: {', '.join(_VERBS)}, cancel")
-        return await verb(self, request, send_event, drain)
+        return await verb(self, request, sink)
 
-    async def _call(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> msgspec.Raw:
+    async def _call(self, request: ControlRequest, sink: EventSink) -> msgspec.Raw:
         async with self._priority_lock(request) if request.priority else nullcontext():
             plugin = await self._managed.find(request.plugin, request.timeout)
             result: msgspec.Raw = await plugin.call(
@@ -73,7 +78,7 @@ class Verbs:
                 timeout=request.timeout,
                 context=request.context,
                 type=msgspec.Raw,
-                on_event=send_event if request.progress else None,
+                on_event=sink.send if request.progress else None,
                 priority=request.priority,
             )
         return result
@@ -83,7 +88,7 @@ class Verbs:
         render at a time."""
         return self._priority_locks.setdefault((request.plugin or "", request.method), asyncio.Lock())
 
-    async def _notify(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> dict[str, Any]:
+    async def _notify(self, request: ControlRequest, sink: EventSink) -> dict[str, Any]:
         """Send a notification. It never waits: the next request of the client is read only afterwards."""
         plugin = self._host.plugins.get(request.plugin or "")
         if plugin is None:
@@ -91,25 +96,23 @@ class Verbs:
             return {"sent": False}
         return {"sent": plugin.notify(request.method, _params(request), urgent=request.urgent)}
 
-    async def _ps(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> dict[str, Any]:
+    async def _ps(self, request: ControlRequest, sink: EventSink) -> dict[str, Any]:
         return {"pid": os.getpid(), "plugins": await self._managed.documents(usage=request.usage)}
 
-    async def _inspect(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> dict[str, Any]:
+    async def _inspect(self, request: ControlRequest, sink: EventSink) -> dict[str, Any]:
         absent = self._managed.absent(request.plugin or "")
         if absent is not None:
             return absent
         plugin = await self._managed.find(request.plugin)
         return {**plugin.inspect(), **(await plugin.usage() if request.usage else {})}
 
-    async def _methods(
-        self, request: ControlRequest, send_event: SendEvent, drain: Drain
-    ) -> list[CatalogueEntry]:
+    async def _methods(self, request: ControlRequest, sink: EventSink) -> list[CatalogueEntry]:
         """What can be called of one plugin, or of all."""
         if request.plugin is not None:
             await self._managed.find(request.plugin)
         return self._host.catalogue.entries(request.plugin)
 
-    async def _change(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> dict[str, Any]:
+    async def _change(self, request: ControlRequest, sink: EventSink) -> dict[str, Any]:
         """Start, restart, reload or stop a plugin; reload the configuration; stop the host."""
         if request.plugin is None and request.do == "stop":
             self._on_stop()
@@ -127,7 +130,7 @@ class Verbs:
         await self._finish(changes[request.do](request.plugin))
         return {"done": request.do, "plugin": request.plugin}
 
-    async def _logs(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> None:
+    async def _logs(self, request: ControlRequest, sink: EventSink) -> None:
         """The lines that are kept, oldest first, and with `follow` those that come."""
         wanted = [request.plugin] if request.plugin is not None else [*self._host.plugins]
         oldest = -1e300 if request.since is None else self._now() - request.since
@@ -135,14 +138,14 @@ class Verbs:
             logs = self._host.context.services.logs
             lines = [line for name in wanted for line in logs.recent(name) if line.at >= oldest]
             for line in sorted(lines, key=lambda line: line.at):
-                send_event(self._dated(line))
-                await drain()
+                sink.send(self._dated(line))
+                await sink.drain()
             while request.follow and (event := await events.get()) is not None:
                 if request.plugin in (None, event.plugin):
-                    send_event(self._dated(event))
-                    await drain()
+                    sink.send(self._dated(event))
+                    await sink.drain()
 
-    async def _watch(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> None:
+    async def _watch(self, request: ControlRequest, sink: EventSink) -> None:
         """The state of a plugin and why it does not run: now, and whenever that changes. A client that reads
         slowly misses states in between, never the last one."""
         name = self._name(request)
@@ -152,13 +155,13 @@ class Verbs:
             while True:
                 state = self._managed.state(name)
                 if state != sent:
-                    send_event(state)
+                    sink.send(state)
                     sent = state
-                    await drain()
+                    await sink.drain()
                 if await events.get() is None:
                     raise Stopped("the host is stopping", plugin=name)
 
-    async def _pin(self, request: ControlRequest, send_event: SendEvent, drain: Drain) -> None:
+    async def _pin(self, request: ControlRequest, sink: EventSink) -> None:
         """Keep a plugin from being stopped for idleness until the request is cancelled."""
         with self._managed.pinned(self._name(request)):
             await asyncio.get_running_loop().create_future()

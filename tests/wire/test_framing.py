@@ -146,6 +146,12 @@ def test_with_the_headers_of_lsp_a_second_length_is_refused(second):
     assert (error.message, error.fatal) == ("a header block with two Content-Lengths", True)
 
 
+def test_a_body_over_the_limit_is_refused_even_if_it_came_whole():
+    (frame,) = ContentLength(3).feed(b"Content-Length: 4\r\n\r\nbody")
+    assert isinstance(frame, FrameError)
+    assert "over the limit of 3" in frame.message
+
+
 def test_the_header_limit_counts_the_blank_line():
     padded = b"Content-Length: 1" + b" " * (8192 - 17 - 4) + b"\r\n\r\n"
     assert len(padded) == 8192

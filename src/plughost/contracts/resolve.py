@@ -23,6 +23,15 @@ def sandbox_class(spec: PluginSpec, contract: Contract) -> str:
     return contract.sandbox if spec.sandbox is None else spec.sandbox
 
 
+def unconfined_lints(spec: PluginSpec, contract: Contract) -> tuple[str, ...]:
+    """What to say of a plugin that has grants, but no sandbox to enforce them."""
+    if sandbox_class(spec, contract) != "none":
+        return ()
+    return (
+        "without a sandbox nothing stops it from using files, programs and hosts that it was not granted",
+    )
+
+
 async def resolve_in_thread(contract: Contract, spec: PluginSpec) -> ResolvedSpec:
     """Runs `contract.resolve(spec)`, in a thread if it opens files."""
     if contract.resolves_without_files:

@@ -75,19 +75,19 @@ class FrameSource:
 
     @property
     def _is_hung(self) -> bool:
-        return self._plugin.state == "Running" and self._plugin.unresponsive
+        return self._plugin.state == "Running" and self._plugin.view.unresponsive
 
     # Input
 
     def key(self, screen: str, key: KeyEvent) -> bool:
         """Send a key event ahead of all waiting calls; False when it was not sent."""
         self.wake()
-        return self._plugin.key(screen, key)
+        return self._plugin.view.key(screen, key)
 
     def mouse(self, screen: str, mouse: MouseEvent) -> bool:
         """Send a mouse event, like `key`."""
         self.wake()
-        return self._plugin.mouse(screen, mouse)
+        return self._plugin.view.mouse(screen, mouse)
 
     def wake(self) -> None:
         """The next frame is due at once: something has changed for the plugin."""
@@ -152,7 +152,7 @@ class FrameSource:
         if error_panel is None:
             started = self._clock()
             try:
-                result = await self._plugin.render(width, height, deadline=self._deadline)
+                result = await self._plugin.view.render(width, height, deadline=self._deadline)
                 return self._show_frame(result, width, height, viewer, started)
             except Timeout:
                 error_panel = unresponsive_panel(self._clock() - self._last_frame_at)

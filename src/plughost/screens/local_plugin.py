@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 from plughost.clock import Clock
 from plughost.contracts.ainb.contract import Ainb
-from plughost.contracts.ainb.messages import KeyEvent, MouseEvent, RenderResult
 from plughost.events import Exited, StateChanged
 from plughost.host import Host
 from plughost.plugin import Plugin
@@ -20,7 +19,7 @@ class LocalScreenPlugin:
         self.name = plugin.name
         self.host = host
         self.plugin = plugin
-        self._view = Ainb(plugin)
+        self.view = Ainb(plugin)
         self._pins: set[object] = set()
 
     @property
@@ -35,10 +34,6 @@ class LocalScreenPlugin:
     def failure(self) -> str:
         failure = self.plugin.failure
         return "" if failure is None else failure.message
-
-    @property
-    def unresponsive(self) -> bool:
-        return self._view.unresponsive
 
     async def follow(self, on_change: Callable[[], object]) -> None:
         with self.host.events(only=(StateChanged, Exited)) as events:
@@ -57,15 +52,6 @@ class LocalScreenPlugin:
             self._pins.discard(pin)
             self.plugin.unpin(pin)
 
-    async def render(self, width: int, height: int, *, deadline: float) -> RenderResult:
-        return await self._view.render(width, height, deadline=deadline)
-
-    def key(self, screen: str, key: KeyEvent) -> bool:
-        return self._view.key(screen, key)
-
-    def mouse(self, screen: str, mouse: MouseEvent) -> bool:
-        return self._view.mouse(screen, mouse)
-
     async def start(self) -> None:
         await self.plugin.start()
 
@@ -75,7 +61,7 @@ class LocalScreenPlugin:
             self.plugin.kill()
             await self.host.remove(self.name)
         self.plugin = await self.host.add(self.plugin.spec, start=False)
-        self._view = Ainb(self.plugin)
+        self.view = Ainb(self.plugin)
         for pin in self._pins:
             self.plugin.pin(pin)
 

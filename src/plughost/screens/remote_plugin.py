@@ -9,7 +9,6 @@ from typing import Any
 
 from plughost.clock import Clock
 from plughost.contracts.ainb.contract import Ainb
-from plughost.contracts.ainb.messages import KeyEvent, MouseEvent, RenderResult
 from plughost.control import ControlClient
 from plughost.errors import PluginError
 
@@ -24,7 +23,7 @@ class RemoteScreenPlugin:
         self.name = name
         self._client = client
         self._plugin = client.plugin(name)
-        self._view = Ainb(self._plugin, shared=True)
+        self.view = Ainb(self._plugin, shared=True)
         self._state = state
         self._on_change: Callable[[], object] = lambda: None
         self._reading: asyncio.Task[None] | None = None
@@ -61,26 +60,13 @@ class RemoteScreenPlugin:
     def failure(self) -> str:
         return str((self._state["failure"] or {}).get("message", ""))
 
-    @property
-    def unresponsive(self) -> bool:
-        return self._view.unresponsive
-
     async def follow(self, on_change: Callable[[], object]) -> None:
         self._on_change = on_change
         if self._reading is not None:
             await asyncio.shield(self._reading)
 
     def shown(self) -> AbstractContextManager[None]:
-        return self._view.shown()
-
-    async def render(self, width: int, height: int, *, deadline: float) -> RenderResult:
-        return await self._view.render(width, height, deadline=deadline)
-
-    def key(self, screen: str, key: KeyEvent) -> bool:
-        return self._view.key(screen, key)
-
-    def mouse(self, screen: str, mouse: MouseEvent) -> bool:
-        return self._view.mouse(screen, mouse)
+        return self.view.shown()
 
     async def start(self) -> None:
         """Start it if it is idle. One that was stopped or has failed is started by the operator's word only:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from plughost.clock import Clock
-from plughost.contracts.ainb.messages import KeyEvent, MouseEvent, RenderResult
+from plughost.contracts.ainb.contract import Ainb
 
 
 class ScreenPlugin(Protocol):
@@ -15,6 +15,8 @@ class ScreenPlugin(Protocol):
     (`RemoteScreenPlugin`)."""
 
     name: str
+    view: Ainb
+    """The client that asks for frames and sends keys; a restart may replace it."""
 
     @property
     def clock(self) -> Clock: ...
@@ -27,24 +29,11 @@ class ScreenPlugin(Protocol):
     def failure(self) -> str:
         """Why it does not run, if it has failed; otherwise empty."""
 
-    @property
-    def unresponsive(self) -> bool:
-        """Whether the last frame missed its deadline and has not arrived since."""
-
     async def follow(self, on_change: Callable[[], object]) -> None:
         """Call `on_change` whenever the state may have changed. Raises when the host is lost."""
 
     def shown(self) -> AbstractContextManager[None]:
         """A context in which its screen is shown: it is not stopped for being idle."""
-
-    async def render(self, width: int, height: int, *, deadline: float) -> RenderResult:
-        """The next frame; Timeout when none arrives within `deadline` seconds."""
-
-    def key(self, screen: str, key: KeyEvent) -> bool:
-        """Send a key event ahead of all waiting calls; False when it was not sent."""
-
-    def mouse(self, screen: str, mouse: MouseEvent) -> bool:
-        """Send a mouse event, like `key`."""
 
     async def start(self) -> None:
         """Start an idle plugin and wait until it is ready."""

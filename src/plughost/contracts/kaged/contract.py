@@ -28,7 +28,7 @@ from plughost.contracts.kaged.client import Kaged
 from plughost.contracts.kaged.manifest import API_VERSION, HOOK, KagedManifest
 from plughost.contracts.kaged.messages import KagedContext
 from plughost.contracts.kaged.session import MAX_SENT, KagedSession
-from plughost.contracts.resolve import folder_of, from_host, read_options, sandbox_class
+from plughost.contracts.resolve import folder_of, from_host, read_options, unconfined_lints
 from plughost.contracts.settings import AUTHOR_MAY_LOWER, AUTHOR_MAY_SET
 from plughost.engine.policy import HealthPolicy, LifecyclePolicy
 from plughost.errors import InvalidSpec
@@ -158,7 +158,7 @@ class KagedContract(BaseContract):
             lints=(
                 *map(str, read.lints),
                 *grants.grant_lints(spec.grants, plugin_manifest, held),
-                *_unenforced_lints(sandbox_class(spec, self)),
+                *unconfined_lints(spec, self),
             ),
             folder=str(folder),
         )
@@ -250,14 +250,6 @@ def _data_root(options: KagedOptions) -> str:
         return os.path.abspath(os.path.expanduser(options.data_root))
     default = "/var/lib" if os.geteuid() == 0 else os.path.expanduser("~/.local/share")
     return os.path.join(os.environ.get("XDG_DATA_HOME") or default, "plughost", "kaged")
-
-
-def _unenforced_lints(sandbox: str) -> tuple[str, ...]:
-    if sandbox != "none":
-        return ()
-    return (
-        "without a sandbox nothing stops it from using files, programs and hosts that it was not granted",
-    )
 
 
 @functools.cache

@@ -13,7 +13,7 @@ import msgspec
 from plughost._util.real_path import real_path
 from plughost._util.untrusted_file import read_authors
 from plughost.contracts.base import BaseContract, DataFolder, Permissions, ResolvedSpec, SandboxNeeds
-from plughost.contracts.resolve import folder_of, from_host, read_options, sandbox_class
+from plughost.contracts.resolve import folder_of, from_host, read_options, unconfined_lints
 from plughost.contracts.settings import AUTHOR_MAY_LOWER
 from plughost.contracts.vai import manifest, target_platform
 from plughost.contracts.vai.client import Vai
@@ -124,7 +124,7 @@ class VaiContract(BaseContract):
             settings=VaiSettings(package, tuple(served)),
             described=tuple(_describe(folder, export) for export in served),
             provides={kind: tuple(export.id for export in served if export.kind == kind) for kind in OPS},
-            lints=_unenforced_lints(sandbox_class(spec, self)),
+            lints=unconfined_lints(spec, self),
             manifest_command=_command(folder, package),
         )
 
@@ -248,14 +248,6 @@ def _policy(served: Sequence[Export], options: VaiOptions) -> LifecyclePolicy:
         backoff=options.backoff,
         failure_limit=options.failure_limit,
         failure_window=options.failure_window,
-    )
-
-
-def _unenforced_lints(sandbox: str) -> tuple[str, ...]:
-    if sandbox != "none":
-        return ()
-    return (
-        "without a sandbox nothing stops it from using files, programs and hosts that it was not granted",
     )
 
 

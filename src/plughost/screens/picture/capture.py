@@ -88,6 +88,6 @@ async def _capture_settled(
 
 async def _frame(plugin: ScreenPlugin, width: int, height: int, last: Capture | None) -> Capture:
     started = time.monotonic()
-    result = await plugin.render(width, height, deadline=RENDER_DEADLINE)
+    result = await plugin.view.render(width, height, deadline=RENDER_DEADLINE)
     rendering = render(result.buffer, width, height, last and last.rendering)
     return Capture(rendering, time.monotonic() - started, result.redraw)

@@ -129,7 +129,7 @@ def load_folder(folder: Path) -> PluginSpec:
         broken = ", ".join(broken_contracts())
         raise InvalidSpec(
             f"{folder} is not a plugin folder: it has no {FILE} and no contract's manifest",
-            hint=f"a manifest of these contracts was not looked for, they cannot be loaded: {broken}"
+            hint=f"these contracts cannot be loaded, so their manifests were not looked for: {broken}"
             if broken
             else "",
         )

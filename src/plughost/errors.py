@@ -13,7 +13,7 @@
     ├── Malformed               the plugin sent something that its contract does not allow
     ├── Denied                  a capability was not declared or not granted
     ├── UnknownMethod           the other side has no method of that name
-    ├── Quarantined             the plugin failed too often and is not started before an explicit reload
+    ├── Quarantined             the plugin failed permanently or too often; it restarts only after a reload
     ├── Stopped                 the host has stopped the plugin, or is closed itself
     ├── Overloaded              a limit is reached: waiting calls, unread bytes, a quota
     ├── HostFailed              the host itself failed (a disk, a database), not the plugin
@@ -212,7 +212,7 @@ class Denied(PluginError):
 
 
 class UnknownMethod(PluginError):
-    """The called method does not exist, in the plugin or, if the plugin called it, in the host."""
+    """The plugin does not have the called method; or it called a method that the host does not have."""
 
     code = "unknown_method"
     remedy = "check the spelling of the method and the plugin's manifest"

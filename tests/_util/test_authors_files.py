@@ -78,7 +78,7 @@ def test_a_link_to_a_private_file_gives_a_plugin_nothing_of_it(tmp_path, name, t
     (folder / name).symlink_to(private / name)
     with pytest.raises(plughost.InvalidConfig) as caught:
         config.load_folder(folder)
-    assert "which other users cannot read" in caught.value.message
+    assert "that other users cannot read" in caught.value.message
     assert config.load_folder(private).name == "p"
 
 
@@ -88,7 +88,7 @@ def test_no_manifest_is_read_through_a_link_to_a_private_file(tmp_path, name):
     (tmp_path / "private").chmod(0o600)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / name).symlink_to(tmp_path / "private")
-    with pytest.raises(plughost.InvalidConfig, match="which other users cannot read"):
+    with pytest.raises(plughost.InvalidConfig, match="that other users cannot read"):
         config.load_folder(tmp_path / "folder")
 
 
@@ -101,7 +101,7 @@ def test_a_file_that_was_found_here_is_not_read_through_a_link_either(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     found = tmp_path / "elsewhere/plughost.toml"
     found.symlink_to(tmp_path / "mine/plughost.toml")
-    with pytest.raises(plughost.InvalidConfig, match="named with -c"):
+    with pytest.raises(plughost.InvalidConfig, match="real path with -c"):
         config.load_found(found)
     assert config.load(found)["p"].env  # the operator names it
 

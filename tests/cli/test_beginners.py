@@ -244,7 +244,7 @@ def test_a_contract_whose_package_is_broken_is_named_once_with_what_to_do(tmp_pa
     ran = run("call", "./plugin", "ping")
     assert ran.returncode == 2
     assert f"warning: {why}. It is ignored: {remedy}\n" in ran.stderr
-    assert "was not looked for, they cannot be loaded: acme\n" in ran.stderr
+    assert "cannot be loaded, so their manifests were not looked for: acme\n" in ran.stderr
     ran = run("run", "-c", "plughost.toml")
     assert ran.returncode == 2
     assert f"plughost.toml:2: plugins.a.contract: {why}; {remedy}\n" in ran.stderr

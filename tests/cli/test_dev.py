@@ -448,7 +448,7 @@ async def test_dev_takes_the_grants_and_the_sandbox_of_the_command_line(tmp_path
 @pytest.mark.parametrize(
     ("contract", "means"),
     [
-        ("mcptest", "it has run for 0.4 s; mcptest has no handshake, so only a call shows more"),
+        ("mcptest", "it has run for 0.4 s; mcptest has no handshake, so only a call shows whether it works"),
         ("kaged", "its handshake is done"),
         ("rune", "each call starts a process"),
     ],

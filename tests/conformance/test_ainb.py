@@ -36,7 +36,7 @@ REASONS = {
     "shutdown": "after plugin/shutdown it ended with 1, not 0",
     "recovery": "started again after a kill; its last words: it is running already",
     "quarantine": "reloaded after a quarantine: .*it has failed three times",
-    "cli": "what `cts-cli --help` is answered with is wrong",
+    "cli": "the answer to `cts-cli --help` is wrong",
     "chunks": "begins with chunk 1, not with 0",
 }
 

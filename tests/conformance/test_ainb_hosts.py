@@ -40,7 +40,7 @@ REASONS = {
     "shutdown": "without the request plugin/shutdown",
     "recovery": "that is no backoff",
     "quarantine": "that has died three times",
-    "cli": "it ended with 0, and the plugin's exit code is 3",
+    "cli": "it ended with 0, not with the plugin's exit code 3",
     "chunks": "a chunk came out of its order",
 }
 

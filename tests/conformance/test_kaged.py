@@ -120,7 +120,7 @@ def test_the_context_of_its_calls_is_one_that_plugins_in_the_wild_read():
 async def test_a_sample_must_be_of_a_declared_method(place):
     spec = config.load_folder(place / "good/methods")
     report = await run_axes(spec, sample=Sample("canary-methods.ohce", {}), only=["methods"])
-    assert failed(report)["methods"].startswith("its manifest does not declare 'canary-methods.ohce'")
+    assert failed(report)["methods"].startswith("the sample calls 'canary-methods.ohce', which its")
 
 
 async def test_its_processes_are_confined_as_its_contract_has_it(place, reports):

@@ -423,6 +423,6 @@ async def test_what_was_measured_of_a_stopped_plugin_is_still_shown(host, client
 
 async def test_a_context_that_is_not_text_fails_its_own_call_only(host, client, mark):
     await host.add(puppet(mark))
-    with pytest.raises(plughost.InvalidSpec, match="names and values that are texts"):
+    with pytest.raises(plughost.InvalidSpec, match="must be text"):
         await client.call("puppet", "echo", 1, context={"user": 7})
     assert await client.call("puppet", "echo", 1) == 1

@@ -216,7 +216,7 @@ async def test_a_failed_exec_tells_which_program_and_why(inner, ground):
     (ground / "text").chmod(0o755)
     for program, why, hint in (
         ("/no/such/program", "ENOENT", "inside the sandbox"),
-        (str(ground), "EACCES", "granted inside the sandbox"),
+        (str(ground), "EACCES", "must be executable, granted"),
         (str(ground / "text"), "ENOEXEC", "first line"),
     ):
         ran = await inner(["seccomp"], [program])

@@ -80,7 +80,7 @@ def changed(**facts):
         ("strict", {"landlock": 0}, "no Landlock", "5.13"),
         ("strict", {"seccomp": False}, "no seccomp", "CONFIG_SECCOMP"),
         ("landlock", {"landlock": 0}, "no Landlock", "5.13"),
-        ("landlock", {"landlock": 2}, "empty every file", "6.2"),
+        ("landlock", {"landlock": 2}, "truncating the files", "6.2"),
         ("landlock", {"inner": None}, "plughost-inner is missing", "apt install gcc"),
     ],
 )

@@ -100,7 +100,7 @@ class EntryPoints(Generic[T]):
             except Exception as error:  # a package of others: its code may raise anything
                 self._loaded[entry.name] = error
             except SystemExit:
-                self._loaded[entry.name] = RuntimeError("its import ends the program")
+                self._loaded[entry.name] = RuntimeError("importing it would end this program")
         return self._loaded[entry.name]
 
     def _failure(self, entry: EntryPoint, error: Exception) -> str:

@@ -22,10 +22,9 @@ _JAMO = re.compile("[\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]")
 """Conjoining Jamo, the parts of Hangul syllables: two of them are fillers, and most have no width of their
 own. A syllable in its usual form has none of them."""
 EXPECTED = (
-    f"a name has 1 to {MAX_NAME} characters: letters, digits, . _ - + @ : ~ and spaces in the middle; "
-    "it starts with a letter, a digit, _ or @; parts of that form can be joined with /; "
-    "a colon has no space after it, # is only for a number at the end, and letters must be visible and "
-    "in Unicode NFKC form"
+    f"use 1 to {MAX_NAME} letters, digits, spaces and . _ - + @ : ~, starting with a letter, a digit, "
+    "_ or @, without a space at the end or after a colon; several such parts can be joined with /, and # "
+    "with a number can follow; letters must be visible and in Unicode NFKC form"
 )
 
 

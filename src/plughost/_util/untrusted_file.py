@@ -62,8 +62,8 @@ def read_authors(path: str | os.PathLike[str], largest: int) -> bytes:
 
 
 LEADS_OUT = (
-    "it leads to {}, outside of its folder, which other users cannot read. Put the file itself here; a "
-    "plughost.toml of your own can be named with -c where it is"
+    "it is a link to {}, a file outside of its folder that other users cannot read. Put the file itself "
+    "here; for a plughost.toml of your own, you can instead pass its real path with -c"
 )
 
 

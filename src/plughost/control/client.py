@@ -142,7 +142,7 @@ class ControlClient:
             params=_encoded(params, f"the call of {method!r}", plugin),
         )
         if not all(isinstance(word, str) for pair in (request.context or {}).items() for word in pair):
-            raise InvalidSpec("the context of a call has names and values that are texts", plugin=plugin)
+            raise InvalidSpec("the names and values in the context of a call must be text", plugin=plugin)
         if timeout is not None and math.isnan(timeout):
             raise InvalidSpec("the timeout is not a number of seconds", plugin=plugin)
         result = await self._ask(request, on_event)

@@ -73,7 +73,8 @@ def describe_enforcement(
     }
     found += [
         Enforcement(
-            f"{what} {value}", by if name in rlimits else "nothing: the limit would also count the host's own"
+            f"{what} {value}",
+            by if name in rlimits else "nothing: the limit would also count the host user's other processes",
         )
         for what, (value, name, by) in bounds.items()
         if value is not None

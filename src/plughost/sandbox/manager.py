@@ -172,7 +172,10 @@ class SandboxManager:
             )
         for name, other in self._others(plugin):
             if (conflict := protected.writable_by(other)) is not None:
-                why = f"the plugin {name!r} may write {conflict[1]}, and so could replace {conflict[0]}"
+                why = (
+                    f"the plugin {name!r} may write {conflict[1]}, and so could replace {conflict[0]}, which "
+                    "this plugin uses"
+                )
             elif (conflict := other.writable_by(protected)) is not None:
                 why = f"it may write {conflict[1]}, and so could replace {conflict[0]} of the plugin {name!r}"
             else:

@@ -58,7 +58,7 @@ def build_plan(
         return unconfined(Launch(tuple(command), env, cwd), access)
     assert inputs is not None
     if machine.uid == 0 and inputs.user is None:
-        raise SandboxUnavailable("a plugin of a root host needs a user of its own")
+        raise SandboxUnavailable("the host runs as root, but the plugin has no user of its own")
     runnable = inputs.runnable
     for own in (*runnable.code, *runnable.executes, *runnable.reads, *runnable.libraries):
         if any(is_beneath(own, folder) for folder in inputs.granted.write):
@@ -146,9 +146,9 @@ def check(confined: str, machine: KernelFeatures, access: Access) -> None:
         return
     if machine.uid != 0 and machine.landlock < TRUNCATING:
         raise SandboxUnavailable(
-            f"Landlock {machine.landlock} lets a plugin empty every file of its user",
-            hint="use Linux 6.2 or later, or class strict, or run the host as root, whose plugins get "
-            "other users",
+            f"Landlock {machine.landlock} cannot stop a plugin from truncating the files of its user",
+            hint="use Linux 6.2 or later, use class strict, or run the host as root, so that each plugin "
+            "gets a user of its own",
         )
     if access.connect:
         raise SandboxUnavailable(

@@ -156,7 +156,8 @@ def _protected_paths(
         raise SandboxUnavailable(
             f"{conflict[0]} must not be writable for the plugin, but a grant to write {conflict[1]} "
             "includes it",
-            hint="grant a writable folder that contains neither its programs nor symlinks of other grants",
+            hint="grant a writable folder that contains neither its programs nor a symlink that "
+            "another grant names",
         )
     return protected
 

@@ -174,8 +174,7 @@ def check_reachable(paths: Iterable[str], user: User, wanted: int = os.R_OK) -> 
                 "or run the host as its owner"
             )
         raise SandboxUnavailable(
-            f"{path} is not accessible for uid {user.uid}, as which the plugin runs: {closed} has mode "
-            f"{mode:04o}",
+            f"{path} is not accessible for uid {user.uid}, the plugin's user: {closed} has mode {mode:04o}",
             hint=hint,
         )
 

@@ -121,7 +121,7 @@ def _sdk_files(variables: Mapping[str, str]) -> dict[str, Path]:
         return {}
     if not (sdk() / "vendor.py").is_file():
         raise InvalidSpec(
-            f"a plugin in Python has the SDK in its folder, but {sdk()} is missing", hint="reinstall plughost"
+            f"a Python plugin gets a copy of the SDK, but {sdk()} is missing", hint="reinstall plughost"
         )
     sources: dict[str, Path] = _vendor().sources(variables["brings"])
     return sources

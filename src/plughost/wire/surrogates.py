@@ -55,7 +55,7 @@ def without_lone_surrogates(frame: Frame) -> bytes | None:
     if len(frame) > MAX_SIZE:
         if b"\\ud" in frame or b"\\uD" in frame:
             raise LoneSurrogates(
-                "it is not JSON, or has lone surrogates, which are not replaced in a message over "
+                "it is not JSON, or it has lone surrogates, which are replaced only in messages of at most "
                 f"{MAX_SIZE} bytes"
             )
         return None

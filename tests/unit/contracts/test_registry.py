@@ -74,7 +74,7 @@ def test_a_package_whose_import_ends_the_program_is_refused_and_ends_nothing(ins
     (tmp_path / "acme_exits.py").write_text("raise SystemExit(0)\n")
     install("acme-exits", "acme", "acme_exits:CONTRACT")
     with pytest.raises(
-        InvalidSpec, match="'acme' of acme-exits cannot be loaded: .*its import ends the program"
+        InvalidSpec, match="'acme' of acme-exits cannot be loaded: .*importing it would end this program"
     ):
         registry.get_contract("acme")
 

@@ -133,7 +133,7 @@ def _translation(pattern: str) -> int:
 def too_costly(schema: Any) -> str | None:
     """Why a schema is not compiled at once; None for one that is."""
     if (size := len(json.encode(schema))) > LARGEST_AT_ONCE:
-        return f"it has {size} bytes; at most {LARGEST_AT_ONCE} are compiled at once"
+        return f"it has {size} bytes; the maximum is {LARGEST_AT_ONCE}"
     for factor in _factors(schema):
         if _factor_units(factor) == HEAVIEST:
             return (
@@ -141,14 +141,14 @@ def too_costly(schema: Any) -> str | None:
                 f"{_FRACTIONS[0]:g}"
             )
     if (size := sum(map(len, _patterns(schema)))) > LONGEST_PATTERNS:
-        return f"its patterns have {size} characters; at most {LONGEST_PATTERNS} are compiled at once"
+        return f"its patterns have {size} characters; the maximum is {LONGEST_PATTERNS}"
     for pattern in _patterns(schema):
         if pattern_states(pattern) == UNKNOWN:
             return (
                 f"the cost of the pattern {pattern[:80]!r} is unknown; use common regular-expression syntax"
             )
     if (states := compile_states(schema)) > MOST_STATES:
-        return f"its patterns have about {states} states; at most {MOST_STATES} are compiled at once"
+        return f"its patterns have about {states} states; the maximum is {MOST_STATES}"
     return None
 
 

@@ -111,7 +111,7 @@ class _Reader:
             if event.anchor is not None:
                 self._blame(field, event, f"YAML anchors are not accepted: &{event.anchor}")
             if event.tag not in (None, "!"):
-                self._blame(field, event, f"a tag, {event.tag}; write plain values")
+                self._blame(field, event, f"the YAML tag {event.tag} is not accepted; write a plain value")
 
     def _mapping(self, events: Iterator[Any], field: Field) -> dict[str, Any]:
         import yaml

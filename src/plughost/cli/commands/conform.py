@@ -47,7 +47,7 @@ MARKS = {"passed": "ok  ", "warned": "warn", "failed": "FAIL", "skipped": "skip"
 @click.option(
     "--lenient",
     is_flag=True,
-    help="Only warn about rules of the contract that no existing plugin follows.",
+    help="Turn failures into warnings for rules of the contract that no existing plugin follows.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 @click.option("--out", "json_file", metavar="FILE", help="Write the report as JSON to this file.")
@@ -61,13 +61,13 @@ MARKS = {"passed": "ok  ", "warned": "warn", "failed": "FAIL", "skipped": "skip"
 @click.option(
     "--host",
     metavar="COMMAND",
-    help="Check another ainb host: its command line, with {root} for the folder of plugins.",
+    help="Command line of another ainb host to check. {root} stands for the folder of plugins.",
 )
 @click.option(
     "--cli",
     metavar="COMMAND",
-    help="With --host: the command by which that host runs a plugin's command line, with {root}, "
-    "{namespace} and {args}.",
+    help="With --host: command line of that host which passes {args} to the plugin that provides "
+    "{namespace}, as `plughost x` does. {root} stands for the folder of plugins.",
 )
 @click.option(
     "--wait",

@@ -62,8 +62,8 @@ def dev(
 ) -> None:
     """Run a plugin and restart it whenever a file changes.
 
-    Shows all messages with their size and time, stderr, states and errors. A line on stdin is a call:
-    METHOD, optionally followed by its params as JSON.
+    Shows stderr, changes of state, errors, and every message with its size and time. A line on stdin is a
+    call: METHOD, optionally followed by its params as JSON.
 
     \b
     Examples:
@@ -203,7 +203,10 @@ class DevSession:
             if plugin.failure is not None:
                 raise plugin.failure.copy()
             await asyncio.sleep(START / 20)
-        return f"it has run for {START:g} s; {plugin.contract} has no handshake, so only a call shows more"
+        return (
+            f"it has run for {START:g} s; {plugin.contract} has no handshake, so only a call shows whether "
+            "it works"
+        )
 
     def _spec(self) -> PluginSpec:
         """The spec of the folder as it is now. The values of its environment variables are redacted from here

@@ -35,8 +35,8 @@ def doctor(as_json: bool) -> None:
     """Check what works on this machine.
 
     Each sandbox class is tested with escape attempts that must fail. Exits with 3 if plugins cannot be run
-    safely or an escape succeeds. A class that is unavailable is listed with the reason, and refused when
-    requested.
+    safely or an escape succeeds. A class that is unavailable is listed with the reason; plugins that
+    need it are not started.
     """
     here = features.kernel_features()
     findings = interrupt.run(_examine())

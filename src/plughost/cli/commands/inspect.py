@@ -26,8 +26,8 @@ def inspect(
 ) -> None:
     """Check and show how a plugin is configured, without starting it.
 
-    A plugin of a running host is shown as it runs, with its measurements. Values of
-    environment variables are not shown.
+    If a running host has the plugin, shows the configuration that this host uses, and its measurements.
+    Values of environment variables are not shown.
     """
     name = target.running_name(words)
     host = running.find_named(choice, name)

@@ -38,8 +38,9 @@ def replay(
 ) -> None:
     """Play recorded traffic, as the plugin or as its host.
 
-    By default this command is the plugin, on stdin and stdout. With --as-host it is the host of the TARGET.
-    Exits with 1 if the other side sends something other than what was recorded, and shows the difference.
+    By default this command acts as the plugin, on stdin and stdout. With --as-host it starts TARGET and acts
+    as its host. Exits with 1 if the other side sends something other than what was recorded, and shows the
+    difference.
 
     \b
     Examples:

@@ -111,8 +111,10 @@ def screen(
     """Show a plugin's screens in the terminal, or as a picture.
 
     PLUGIN is a plugin folder, the name of a plugin that `plughost run` keeps running, or the name of a plugin
-    in --root. Without PLUGIN, all plugins in --root are shown. Without --root, -c or options that adjust the
-    plugin, a running plugin is shown before another is started. A running plugin runs on when you leave.
+    in --root. Without PLUGIN, all plugins in --root are shown.
+
+    If `plughost run` runs the plugin, that process is shown, and keeps running when you leave. Otherwise a
+    process is started. A folder, --root, -c and options that adjust the plugin always start a new process.
 
     Keys go to the plugin, except Ctrl+PgUp and Ctrl+PgDn (other screen) and Ctrl+Q (leave).
 
@@ -137,7 +139,9 @@ def screen(
     elif as_json:
         raise click.UsageError("--json needs --png or --svg")
     elif not (os.isatty(0) and os.isatty(2)):
-        raise click.UsageError("this is not a terminal; --png FILE or --svg FILE draws one frame without one")
+        raise click.UsageError(
+            "this is not a terminal; use --png FILE or --svg FILE to draw a picture instead"
+        )
     else:
         _show(wanted, fps)
 

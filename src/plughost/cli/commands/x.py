@@ -34,8 +34,8 @@ def x(root: Path | None, words: tuple[str, ...], target: targets.Target, choice:
 
     NAMESPACE selects the plugin and ARGS go to it unchanged. Its output and its exit code are passed on.
 
-    Without --root, FOLDER or -c, a plugin that `plughost run` is running is used if there is one.
-    Otherwise a process is started.
+    If `plughost run` runs the plugin, that process is used. Otherwise a process is started. A folder,
+    --root, -c and options that adjust the plugin always start a new process.
 
     \b
     Examples:

@@ -143,8 +143,8 @@ def find_named(choice: HostChoice, name: str | None) -> FoundHost | None:
         return choice.find(name)
     if choice.host is not None:
         raise click.UsageError(
-            "--host needs the name of a plugin: a folder, a bare command, -c, --root, --record and "
-            "options that adjust a plugin start a new process"
+            "--host needs the name of a running plugin. It cannot be combined with a folder, a bare command, "
+            "-c, --root, --record or options that adjust a plugin: they start a new process"
         )
     return None
 

@@ -160,7 +160,7 @@ class HostTrial:
             return AxisVerdict(
                 axis="cli",
                 outcome="skipped",
-                reason="pass --cli with the command by which it runs a command line",
+                reason="pass --cli, the command line with which this host passes arguments to a plugin",
             )
         root = canary_root.root(place, ["cli"], judging=False)
         replacements = {"{root}": [str(root)], "{namespace}": ["cts-cli"], "{args}": list(CLI_WORDS)}
@@ -176,11 +176,11 @@ class HostTrial:
         if not ended:
             reason = f"{shlex.join(command)} did not end within {self._limit:g} s"
         elif program.stdout != wanted:
-            reason = f"it wrote {bytes(program.stdout[:200])!r} to stdout, where the plugin wrote {wanted!r}"
+            reason = f"it wrote {bytes(program.stdout[:200])!r} to stdout; the plugin wrote {wanted!r}"
         elif not _has_line(program.stderr, "cts-cli was here"):
             reason = "it did not write the plugin's stderr to its own"
         elif program.status != len(CLI_WORDS):
-            reason = f"it ended with {program.status}, and the plugin's exit code is {len(CLI_WORDS)}"
+            reason = f"it ended with {program.status}, not with the plugin's exit code {len(CLI_WORDS)}"
         if not reason:
             return AxisVerdict(axis="cli", outcome="passed")
         return AxisVerdict(axis="cli", outcome="failed", reason=reason, frames=tuple(program.stderr)[-SHOWN:])

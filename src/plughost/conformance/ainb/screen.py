@@ -86,8 +86,8 @@ async def cli(subject: PluginUnderTest) -> None:
 def _check_output(result: Any, line: str) -> None:
     for stream in ("stdout", "stderr"):
         text = isinstance(result, dict) and isinstance(result.get(stream), str)
-        require(text, f"of `{line}`, {stream} must be a string of base64")
-    read(result, CliDispatchResult, f"what `{line}` is answered with")
+        require(text, f"in the answer to `{line}`, {stream} must be a base64 string")
+    read(result, CliDispatchResult, f"the answer to `{line}`")
 
 
 def _no_screen(subject: PluginUnderTest) -> str | None:

@@ -86,7 +86,8 @@ async def log(subject: PluginUnderTest) -> None:
             require(isinstance(line.get("message"), str), "a line of its log has no message")
             require(
                 line.get("level") in LEVELS,
-                f"it logs with the level {line.get('level')!r:.100}, which hosts drop: {', '.join(LEVELS)}",
+                f"it logs with the level {line.get('level')!r:.100}, which hosts drop; "
+                f"known: {', '.join(LEVELS)}",
             )
     async with hosted(subject, log_level="warn") as scene:
         await exercise_hosted(subject, scene, subject.resolved.topics)

@@ -66,7 +66,10 @@ async def methods(subject: PluginUnderTest) -> None:
             require(not bothered, f"{method} works, but with a _context it is answered with {INVALID_PARAMS}")
         if subject.sample is not None:
             called = subject.sample.method
-            require(called in with_context, f"its manifest does not declare {called!r:.100}, the sample")
+            require(
+                called in with_context,
+                f"the sample calls {called!r:.100}, which its manifest does not declare",
+            )
             response = with_context[called]
             require("result" in response, f"the sample call was answered with {response.get('error')}")
         response = await host.ask(NO_SUCH_METHOD, {})

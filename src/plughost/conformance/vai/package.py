@@ -20,7 +20,7 @@ async def manifest(subject: PluginUnderTest) -> None:
     folder, package = folder_of(subject), manifest_of(subject)
     program = folder / package.runtime.entrypoint[0]
     require(os.access(program, os.X_OK), f"its entrypoint {package.runtime.entrypoint[0]} cannot be executed")
-    require((folder / README).is_file(), f"a package has a {README}")
+    require((folder / README).is_file(), f"the package has no {README}")
     for export in package.exports:
         for field, path in export.schemas.items():
             schema = schema_of(subject, path)

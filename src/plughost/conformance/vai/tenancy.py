@@ -66,7 +66,9 @@ async def _twice(
     require(not left, f"{export.id} used the scratch folder of an invocation that was over: {left}")
     first, second = statuses
     require(
-        first == second, f"{export.id} ended {first}, but {second} after its first scratch folder was removed"
+        first == second,
+        f"{export.id} ended with status {first!r:.100}, but its second invocation, in a new scratch folder, "
+        f"with {second!r:.100}",
     )
 
 

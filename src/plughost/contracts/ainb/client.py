@@ -137,7 +137,7 @@ def _check(value: KeyEvent | MouseEvent | Viewport) -> None:
     try:
         msgspec.convert(msgspec.to_builtins(value), type(value))
     except msgspec.ValidationError as error:
-        raise InvalidSpec(f"not to be sent: {error}") from error
+        raise InvalidSpec(f"it cannot be sent to the plugin: {error}") from error
 
 
 _screens: weakref.WeakKeyDictionary[AinbPlugin, AinbScreen] = weakref.WeakKeyDictionary()

@@ -106,8 +106,8 @@ def _hint_inside(number: int) -> str:
     """The hint for an exec inside a sandbox, where a file may be missing although the host sees it."""
     return {
         errno.ENOENT: "the file, its interpreter or its loader is not visible inside the sandbox",
-        errno.EACCES: "it must be executable and granted inside the sandbox, with its interpreter and loader;"
-        " a program below a private folder (mode 0700) cannot be reached by another user",
+        errno.EACCES: "the program, its interpreter and its loader must be executable, granted, and not "
+        "inside a private folder (mode 0700) of another user",
         errno.ENOEXEC: "it is not a program; a script needs a first line such as #!/usr/bin/env python3",
         errno.ENOMEM: "the plugin's memory limit is too low to start it: raise limits.memory",
     }.get(number, "")

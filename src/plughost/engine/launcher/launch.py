@@ -138,7 +138,8 @@ class LaunchReport:
             return LaunchFailed("the launcher ended before it started anything")
         if launch.confine != "-" and b"confined" not in self._lines():
             return LaunchFailed(
-                f"{os.path.basename(launch.command[0])} ended before the plugin was confined: it was not run",
+                f"{os.path.basename(launch.command[0])} ended before the plugin was confined, so the plugin "
+                "was not run",
                 hint="see its last lines on stderr; `plughost doctor` shows what works on this machine",
             )
         return None

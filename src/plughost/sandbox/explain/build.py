@@ -282,9 +282,9 @@ def _bound(decided: SandboxPlan, limits: ResourceLimits) -> EnforcedLimit:
 def _elsewhere(spec: PluginSpec, decided: SandboxPlan | None) -> Iterator[str]:
     if decided is not None and decided.starts_in in ("/tmp", "$TMPDIR") and spec.cwd is not None:
         yield (
-            f"it starts in {decided.starts_in}: {spec.cwd} is not visible in its sandbox, because it is "
-            "only where "
-            'plughost.toml is; if that is the plugin\'s own folder, set `cwd = "."`'
+            f"it starts in {decided.starts_in}: {spec.cwd} is not visible in its sandbox, because "
+            "plughost.toml is there but does not set `cwd`; if that is the plugin's own folder, set "
+            '`cwd = "."`'
         )
 
 

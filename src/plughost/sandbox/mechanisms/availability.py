@@ -151,7 +151,9 @@ def _user(machine: KernelFeatures, around: MechanismReport) -> Mechanism:
     if machine.uid != 0:
         return Mechanism("user", True, f"plugins run as the host's own user, {machine.uid}")
     if around.users:
-        return Mechanism("user", True, f"root: each plugin becomes a user of {UIDS[0]} to {UIDS[-1]}")
+        return Mechanism(
+            "user", True, f"root: each plugin gets a uid of its own, from {UIDS[0]} to {UIDS[-1]}"
+        )
     remedy = f"map the uids {UIDS[0]} to {UIDS[-1]} into this container, or run the host as another user"
     return Mechanism("user", False, "root, but there is no unprivileged user for plugins", remedy)
 

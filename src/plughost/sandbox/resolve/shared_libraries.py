@@ -83,7 +83,7 @@ class _ElfReader:
         if (path, kind) not in self._seen:
             if len(self._seen) >= MOST_READS:
                 raise SandboxUnavailable(
-                    f"its libraries were not all found in {MOST_READS} places",
+                    f"some of its libraries were not found within the first {MOST_READS} places searched",
                     hint="build it with fewer libraries, or fewer folders to search for them",
                 )
             self._seen[path, kind] = read_elf(path, kind)

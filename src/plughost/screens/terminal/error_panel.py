@@ -36,7 +36,7 @@ def panel_for_state(state: str, why: str) -> ErrorPanel | None:
     if state == "Backoff":
         return ErrorPanel("has crashed", why, "The host starts it again by itself, a little later each time.")
     if state == "Quarantined":
-        remedy = "It has failed too often and is not started again. Fix it, then restart it."
+        remedy = "The host does not restart it again by itself. Fix it, then restart it."
         return ErrorPanel("is quarantined", why, remedy)
     if state == "NotAdded":
         return ErrorPanel("could not be added", why, "Fix it, then restart it.")
@@ -49,7 +49,7 @@ def panel_for_state(state: str, why: str) -> ErrorPanel | None:
 
 def unresponsive_panel(seconds: float) -> ErrorPanel:
     """The error panel for a plugin that has not drawn a frame for so many seconds."""
-    remedy = "It may come back by itself: then its screen does, too."
+    remedy = "Its screen returns as soon as the plugin draws again."
     return ErrorPanel("is unresponsive", f"It runs, but has drawn no frame for {seconds:.0f} s.", remedy)
 
 

@@ -59,9 +59,8 @@ class ByManifest(msgspec.Struct, frozen=True):
         if not any(_is_beneath(real, os.path.realpath(folder)) for folder in self.allowed):
             raise Denied(
                 f"capability denied: {capability}",
-                hint="other users of this machine cannot read it, so its manifest cannot grant access to "
-                "it: to "
-                f"allow it, grant {capability} by name, or allow its folder: --allow read=FOLDER",
+                hint="a plugin's manifest cannot grant access to a file that other users of this machine "
+                f"cannot read: to allow it, grant {capability} by name, or its folder: --allow read=FOLDER",
             )
 
 

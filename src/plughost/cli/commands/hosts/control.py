@@ -47,7 +47,7 @@ def restart(choice: running.HostChoice, plugin: str, as_json: bool) -> None:
 @_json
 @running.hosts
 def reload(choice: running.HostChoice, plugin: str | None, as_json: bool) -> None:
-    """Replace a plugin's process without failing calls.
+    """Replace a plugin's process without a failed call.
 
     Without PLUGIN, plughost.toml is read again and its changes are applied.
     """

@@ -97,9 +97,10 @@ def invoke(
 ) -> None:
     """Run one export of a package, confined and recorded.
 
-    PACKAGE is an installed package, or a folder as a path that starts with ./. JSON is the input of a tool,
-    the event of a hook, the blocks and target of a compactor or the trigger of a harness; - reads it from
-    stdin.
+    PACKAGE is an installed package. A path that starts with ./ is a package's folder.
+
+    JSON depends on the kind of the export. A tool takes its input, a hook an event, a compactor its blocks
+    and target, a harness its trigger. With -, JSON is read from stdin.
 
     \b
     Examples:

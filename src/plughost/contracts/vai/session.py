@@ -110,7 +110,7 @@ class VaiSession(BaseSession):
             return Response(number, envelope.body)
         if envelope.ok == _FALSE:
             return Response(number, error=msgspec.Raw(encode(_error(envelope))))
-        wrong = "without `ok`" if envelope.ok != _TRUE else "with `ok: true`, but without a body"
+        wrong = "without `ok`" if envelope.ok != _TRUE else "that is ok, without a body"
         return Response(number, error=msgspec.Raw(encode(VaiError(INVALID_FRAME, f"a response {wrong}"))))
 
     def _event(self, envelope: VaiEnvelope, frame: Frame) -> Incoming:
@@ -143,9 +143,7 @@ def _error(envelope: VaiEnvelope) -> VaiError:
         error = _errors.decode(envelope.error)
         return VaiError(bounded(error.code, MAX_VALUE), bounded(error.message))
     except (ValueError, RecursionError):
-        return VaiError(
-            INVALID_FRAME, "a response with `ok: false`, but without an error that has a code and a message"
-        )
+        return VaiError(INVALID_FRAME, "a response that is not ok, without an error of code and message")
 
 
 def _head(frame: Frame) -> bytes:

@@ -78,13 +78,13 @@ def test_the_plugin_s_frames_are_understood():
     [
         ({}, "a response without `ok`"),
         ({"ok": "true", "body": {}}, "a response without `ok`"),
-        ({"ok": True}, "a response with `ok: true`, but without a body"),
-        ({"ok": True, "body": None}, "a response with `ok: true`, but without a body"),
-        ({"ok": True, "body": []}, "a response with `ok: true`, but without a body"),
-        ({"ok": False}, "a response with `ok: false`, but without an error that has a code and a message"),
+        ({"ok": True}, "a response that is ok, without a body"),
+        ({"ok": True, "body": None}, "a response that is ok, without a body"),
+        ({"ok": True, "body": []}, "a response that is ok, without a body"),
+        ({"ok": False}, "a response that is not ok, without an error of code and message"),
         (
             {"ok": False, "error": {"code": 7}},
-            "a response with `ok: false`, but without an error that has a code and a message",
+            "a response that is not ok, without an error of code and message",
         ),
     ],
 )

@@ -143,7 +143,7 @@ async def test_a_quarantined_plugin_stays_so_until_somebody_restarts_it(tmp_path
         await until(lambda: "60x12" in seen.text)
         press(source, "c")
         await until(lambda: "easel is quarantined" in seen.text)
-        assert "not started again" in seen.text
+        assert "does not restart it again" in seen.text
         assert "it exited with code 3" in seen.text
         source.restart()
         await until(lambda: "60x12" in seen.text)

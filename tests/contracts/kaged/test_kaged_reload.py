@@ -110,7 +110,7 @@ async def test_a_broken_manifest_refuses_the_reload_with_all_its_problems(host, 
 
 
 async def test_on_the_command_line_too(root, place):
-    async with plughost.Host() as host, Control(host, root / "s", lambda: None) as control:
+    async with plughost.Host() as host, Control(host, root.parent / "s", lambda: None) as control:
 
         async def reload():
             words = [sys.executable, "-m", "plughost.cli", "reload", "puppet", "--socket-dir"]

@@ -332,6 +332,25 @@ async def test_a_host_that_closes_the_connection_at_once_may_have_ended_or_refus
     assert "more seccomp filters than the host" in lost.value.hint
 
 
+async def test_a_host_that_ends_before_its_first_answer_has_ended(tmp_path):
+    """It does not refuse this process: it is not there any more."""
+    ended = asyncio.Event()
+
+    async def end(reader, writer):
+        await ended.wait()
+        writer.close()
+
+    server = await asyncio.start_unix_server(end, tmp_path / "s")
+    async with ControlClient(tmp_path / "s") as client:
+        asking = asyncio.create_task(client.ps())
+        await asyncio.sleep(0)
+        server.close()
+        (tmp_path / "s").unlink(missing_ok=True)
+        ended.set()
+        with pytest.raises(HostLost, match="has ended$"):
+            await asking
+
+
 @pytest.mark.parametrize("how", ["restart", "reload", "stop and start"])
 async def test_what_is_measured_of_a_plugin_survives_its_restart(host, client, mark, how):
     await host.add(puppet(mark))

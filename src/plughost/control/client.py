@@ -18,6 +18,7 @@ from plughost.control.credentials import OWNERS, peer_user
 from plughost.control.errors import ControlRefused, HostLost, from_report
 from plughost.control.messages import MAX_LINE, NONE, ControlAnswer, ControlRequest, decode_answer
 from plughost.control.remote_plugin import RemotePlugin
+from plughost.control.sockets import is_listening
 from plughost.engine.progress import OnEvent
 from plughost.errors import InvalidSpec, Overloaded, PluginError
 from plughost.wire.messages import ABSENT, decode, encode
@@ -273,7 +274,7 @@ class ControlClient:
 
     def _ended(self) -> HostLost:
         """The error for the end of the connection. A host sends no answer to a process that it refuses."""
-        if self._is_answered:
+        if self._is_answered or not is_listening(self.path):
             return HostLost(
                 f"the host at {self.path} has ended", hint="`plughost ps` lists the running hosts"
             )

@@ -63,6 +63,19 @@ def listen(path: Path) -> socket.socket:
     return listening
 
 
+def is_listening(path: Path) -> bool:
+    """Whether a host accepts connections at `path` now."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(str(path))
+        except BlockingIOError:  # more clients wait than it can take at once
+            return True
+        except OSError:
+            return False
+    return True
+
+
 def _is_alive(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(PROBE_TIMEOUT)

@@ -97,7 +97,7 @@ class ManagedPlugins:
         failure = self._known(name).failure
         if failure is not None:
             raise failure.copy()
-        raise InvalidSpec("it is stopped", plugin=name or "", hint="start it with `plughost start`")
+        raise InvalidSpec("it is stopped", plugin=name or "", hint=f"start it with `plughost start {name}`")
 
     async def start(self, name: str) -> None:
         """Start a plugin, also one that was stopped or has failed, and wait until it is ready."""

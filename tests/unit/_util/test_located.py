@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tomllib
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 import plughost
 from plughost import config
 from plughost._util.located.toml import LARGEST_OF_AUTHORS, MOST_MARKS, load_authors_toml, load_toml
+from tests.support.cpu_time import within_cpu_seconds
 
 BROKEN = """\
 # a comment = with signs
@@ -213,10 +213,12 @@ def test_escaped_keys_are_found_where_they_stand(tmp_path):
 def test_a_key_of_many_parts_is_refused_at_its_line_before_it_is_parsed(tmp_path, text):
     file = tmp_path / "long.toml"
     file.write_text('# one\ns = """\n.\n"""\n' + text)
-    began = time.process_time()
-    with pytest.raises(plughost.InvalidConfig, match=r"long.toml:5: a key of more than 32 parts"):
-        load_toml(file)
-    assert time.process_time() - began < 2
+
+    def load() -> None:
+        with pytest.raises(plughost.InvalidConfig, match=r"long.toml:5: a key of more than 32 parts"):
+            load_toml(file)
+
+    within_cpu_seconds(2, load)
 
 
 @pytest.mark.parametrize(
@@ -239,10 +241,12 @@ def test_dots_of_honest_documents_are_not_parts_of_one_key(tmp_path, text):
 def test_a_quote_that_nothing_closes_takes_no_time_either(tmp_path):
     file = tmp_path / "open.toml"
     file.write_text("a = " + '"\\' * 100_000 + "." * 100)
-    began = time.process_time()
-    with pytest.raises(plughost.InvalidConfig, match="open.toml:1: "):
-        load_toml(file)
-    assert time.process_time() - began < 2
+
+    def load() -> None:
+        with pytest.raises(plughost.InvalidConfig, match="open.toml:1: "):
+            load_toml(file)
+
+    within_cpu_seconds(2, load)
 
 
 LINES = MOST_MARKS // 2 - 1
@@ -263,33 +267,39 @@ WORST = {
 def test_the_worst_file_of_an_author_is_read_quickly(tmp_path, text):
     file = tmp_path / "worst.toml"
     file.write_text(text)
-    began = time.process_time()
-    document = load_authors_toml(file)
-    document.set_aside_unknown(msgspec.defstruct("Nothing", []), document.data)
-    assert time.process_time() - began < 0.5  # 0.05 where nothing else runs
+
+    def load() -> None:
+        document = load_authors_toml(file)
+        document.set_aside_unknown(msgspec.defstruct("Nothing", []), document.data)
+
+    within_cpu_seconds(0.5, load)  # 0.05 where nothing else runs
 
 
 def test_a_wrong_plughost_toml_of_an_author_is_told_quickly(tmp_path):
     keys = "".join(f"contrac{n:x}=1\n" for n in range(4_000))
     (tmp_path / "plughost.toml").write_text(f'[plugins.p]\ncontract="mcptest"\ncommand=["x"]\n{keys}')
-    began = time.process_time()
-    with pytest.raises(plughost.InvalidConfig) as caught:
-        plughost.config.load_folder(tmp_path)
-    assert time.process_time() - began < 1
-    assert len(caught.value.problems) == 4_000
+
+    def load() -> plughost.InvalidConfig:
+        with pytest.raises(plughost.InvalidConfig) as caught:
+            plughost.config.load_folder(tmp_path)
+        return caught.value
+
+    assert len(within_cpu_seconds(1, load).problems) == 4_000
 
 
 def test_a_folders_file_of_many_plugins_is_refused_before_any_is_looked_at(tmp_path):
     tables = "".join(f'[plugins.p{n}]\ncontract="ainb"\ncommand=["x"]\n' for n in range(1_000))
     (tmp_path / "plughost.toml").write_text(tables)
     (tmp_path / "manifest.toml").write_text(WORST["keys"])
-    began = time.process_time()
-    with pytest.raises(
-        plughost.InvalidSpec,
-        match="configures 1000 plugins; the file in a plugin folder must configure exactly one",
-    ):
-        plughost.config.load_folder(tmp_path)
-    assert time.process_time() - began < 1
+
+    def load() -> None:
+        with pytest.raises(
+            plughost.InvalidSpec,
+            match="configures 1000 plugins; the file in a plugin folder must configure exactly one",
+        ):
+            plughost.config.load_folder(tmp_path)
+
+    within_cpu_seconds(1, load)
 
 
 def test_a_file_of_an_author_has_bounds_and_an_operators_has_wider_ones(tmp_path):
@@ -313,7 +323,5 @@ def test_an_array_of_many_numbers_has_its_lines_found_quickly(tmp_path):
     file = tmp_path / "large.toml"
     text = "a = [" + "1,\n" * 100_000 + "]\nb = 'x]\"' # [\nc = {d = 1}\n"
     file.write_text(text)
-    began = time.process_time()
-    document = load_toml(file)
-    assert time.process_time() - began < 3
+    document = within_cpu_seconds(3, lambda: load_toml(file))
     assert [document.line((key,)) for key in "abc"] == [1, 100_002, 100_003]

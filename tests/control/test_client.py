@@ -222,6 +222,35 @@ async def test_a_host_that_ends_tells_every_request_and_every_later_one(host, tm
         await ControlClient(door.path).__aenter__()
 
 
+async def test_a_host_that_ends_tells_requests_that_it_has_not_begun_or_not_read(host, tmp_path, mark):
+    """At each of many moments between a request's first byte and its call."""
+    plugin = await host.add(puppet(mark))
+    await plugin.start()
+    for turns in range(1, 30):
+        async with Control(host, tmp_path / "s", lambda: None) as door:
+            client = await ControlClient(door.path).__aenter__()
+            await client.ps()
+            calls = [asyncio.create_task(client.call("puppet", "silent")) for _ in range(3)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {plughost.Stopped}, turns
+        with pytest.raises(HostLost, match="has ended"):
+            await client.ps()
+        await client.close()
+
+
+async def test_a_host_that_ends_tells_the_only_request_of_a_connection(host, tmp_path, mark):
+    plugin = await host.add(puppet(mark))
+    async with Control(host, tmp_path / "s", lambda: None) as door:
+        reader, writer = await asyncio.open_unix_connection(str(door.path))
+        writer.write(b'{"do":"call","plugin":"puppet","method":"silent"}\n')
+        await until(lambda: plugin.inspect()["instances"] and plugin.inspect()["instances"][0]["in_flight"])
+    [answer] = (await reader.read()).splitlines()
+    writer.close()
+    assert json.loads(answer)["error"]["code"] == "stopped"
+
+
 async def test_too_many_requests_of_one_client_are_refused_and_the_others_go_on(
     host, client, mark, monkeypatch
 ):

@@ -47,6 +47,21 @@ async def test_thousands_of_notifications_at_once_arrive_in_order(host, client, 
     assert remote.notify("plugin/handle_key", key("x"))
 
 
+async def test_a_client_with_as_many_open_requests_as_it_may_have_still_notifies(
+    host, client, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("plughost.control.connection.MAX_REQUESTS", 2)
+    await (await host.add(vouched(easel(tmp_path)))).start()
+    pins = [asyncio.create_task(client.pin("easel")) for _ in range(2)]
+    await asyncio.sleep(0)  # both are sent
+    with pytest.raises(plughost.Overloaded, match="2 open requests"):
+        await client.ps()
+    assert await client.notify("easel", "plugin/handle_key", key("x"))
+    for pin in pins:
+        pin.cancel()
+    await asyncio.gather(*pins, return_exceptions=True)
+
+
 async def test_a_notification_says_whether_it_was_sent(host, client, tmp_path):
     plugin = await host.add(vouched(easel(tmp_path)))
     assert not await client.notify("easel", "plugin/handle_key", key("x")), "it is not running"

@@ -20,7 +20,7 @@ from plughost.control.messages import MAX_LINE, NONE, ControlAnswer, ControlRequ
 from plughost.control.remote_plugin import RemotePlugin
 from plughost.control.sockets import is_listening
 from plughost.engine.progress import OnEvent
-from plughost.errors import InvalidSpec, Overloaded, PluginError
+from plughost.errors import InvalidSpec, Overloaded, PluginError, Stopped
 from plughost.wire.messages import ABSENT, decode, encode
 
 LONGEST = 1e9
@@ -45,8 +45,8 @@ class ControlClient:
     """A connection to a running host: `async with ControlClient(path) as client`. Any number of tasks may
     use it at a time.
 
-    The errors of plugins are raised as `Plugin.call` raises them. When the host ends, every open request
-    fails with HostLost at once.
+    The errors of plugins are raised as `Plugin.call` raises them. When the host stops, every open request
+    fails with Stopped; when it is killed, with HostLost. Every later request fails with HostLost.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -288,7 +288,8 @@ class ControlClient:
         self._is_answered = True
         if answer.id is None:
             if answer.error is not None:
-                self._lose(from_report(answer.error))
+                error = from_report(answer.error)
+                self._lose(error, later=self._ended() if isinstance(error, Stopped) else error)
             return
         opened = self._open.get(answer.id)
         if opened is None or opened.result.done():
@@ -309,13 +310,13 @@ class ControlClient:
             self._cancel(number)
             opened.result.set_exception(error)
 
-    def _lose(self, error: PluginError) -> None:
-        """No more answers come: every open request fails."""
+    def _lose(self, error: PluginError, later: PluginError | None = None) -> None:
+        """No more answers come: every open request fails, and every later one with `later`."""
         if self._lost is None:
-            self._lost = error
+            self._lost = later or error
         for opened in self._open.values():
             if not opened.result.done():
-                opened.result.set_exception(self._lost.copy())
+                opened.result.set_exception(error.copy())
 
 
 def _encoded(params: Any, what: str, plugin: str) -> msgspec.Raw:

@@ -23,6 +23,8 @@ MAX_REQUESTS = 256
 MAX_UNREAD = 16 << 20
 """Bytes that a client may leave unread; beyond that a call with further events fails."""
 
+STOPPING = "the host is stopping"
+
 
 class ControlConnection:
     """One client: reads its requests, carries them out concurrently, and writes the answers."""
@@ -32,6 +34,8 @@ class ControlConnection:
         self._writer = writer
         self._verbs = verbs
         self._requests: dict[int, asyncio.Task[None]] = {}
+        self._is_alone = False
+        """Whether the connection has a single request, which has no id."""
         self.closing = False
         """Whether the host is about to end."""
 
@@ -66,6 +70,8 @@ class ControlConnection:
 
     def close(self) -> None:
         """Close the connection. What the client does not read in time is lost."""
+        if self.closing and not self._is_alone:
+            self.refuse(Stopped(STOPPING))  # the answer to requests that were not read or not begun
         self._writer.close()
         if self._writer.transport.get_write_buffer_size():
             asyncio.get_running_loop().call_later(READ_TIMEOUT, self._writer.transport.abort)
@@ -107,7 +113,7 @@ class ControlConnection:
             self._write_error(number, error)
         except asyncio.CancelledError:
             if self.closing:
-                self._write_error(number, Stopped("the host is stopping", plugin=request.plugin or ""))
+                self._write_error(number, Stopped(STOPPING, plugin=request.plugin or ""))
             raise
         except OSError:
             return  # the client has left
@@ -127,6 +133,7 @@ class ControlConnection:
                 self._write(_encode({"result": result} if request.do == "call" else result) + b"\n")
             await self.drain()
 
+        self._is_alone = True
         work, gone = asyncio.create_task(carry_out()), asyncio.create_task(self._reader.read())
         try:
             # Others than these end soon, and a client may have closed its side of the connection.
@@ -134,6 +141,10 @@ class ControlConnection:
             await asyncio.wait({work, gone} if endless else {work}, return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 await work
+        except asyncio.CancelledError:
+            if self.closing and not work.done() and request.do not in ("logs", "watch"):
+                self.refuse(Stopped(STOPPING, plugin=request.plugin or ""))
+            raise
         finally:
             for task in (work, gone):
                 task.cancel()

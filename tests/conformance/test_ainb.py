@@ -14,6 +14,7 @@ from plughost import config
 from plughost.conformance.ainb import AXES
 from plughost.conformance.runner import ConformanceReport, run_axes
 from tests.support import ROOT
+from tests.support.shared import computed_once
 
 CANARIES = ROOT / "plugins/canaries/ainb"
 BROKEN = ROOT / "plugins/canaries/broken/ainb"
@@ -21,7 +22,7 @@ NAMES = [axis.name for axis in AXES]
 pytestmark = pytest.mark.timeout(
     300
 )  # all are tried in the first test's setup; a busy machine takes its time
-AT_A_TIME = 6
+AT_A_TIME = 10
 
 REASONS = {
     "manifest": "lacks abi_version, manifest",
@@ -56,9 +57,10 @@ async def _examine(places: Iterable[Path]) -> dict[Path, ConformanceReport]:
 
 
 @pytest.fixture(scope="module")
-def reports() -> dict[Path, ConformanceReport]:
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, ConformanceReport]:
     """All at once: most of the time is spent waiting for plugins to start."""
-    return asyncio.run(_examine([*folders(CANARIES), *folders(BROKEN), ROOT / "plugins/echo-ainb"]))
+    places = [*folders(CANARIES), *folders(BROKEN), ROOT / "plugins/echo-ainb"]
+    return computed_once(tmp_path_factory, "conformance-ainb", lambda: asyncio.run(_examine(places)))
 
 
 @pytest.mark.clause("AINB-70")

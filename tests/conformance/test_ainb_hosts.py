@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -19,6 +20,7 @@ from plughost.conformance.ainb.host_under_test import HostTrial
 from plughost.conformance.runner import ConformanceReport
 from plughost.errors import InvalidSpec
 from tests.support import ROOT, all_gone
+from tests.support.shared import computed_once
 
 PLUGHOST = f"{sys.executable} -m plughost.cli"
 FAULTY = f"{sys.executable} {shlex.quote(str(ROOT / 'tests/support/faulty_host.py'))}"
@@ -53,14 +55,11 @@ def this_path() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def ourselves(this_path: None) -> Iterator[subprocess.Popen[bytes]]:
-    """Begun first: it watches a quarantined plugin for a while, and meanwhile the others are tried."""
+def ourselves() -> subprocess.Popen[bytes]:
+    """Our own host put through all axes."""
     command = [*shlex.split(PLUGHOST), "conform", "--json", "--host", f"{PLUGHOST} run --root {{root}}"]
     command += ["--cli", f"{PLUGHOST} x --root {{root}} {{namespace}} {{args}}"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as running:
-        yield running
-        running.kill()
+    return subprocess.Popen(command, stdout=subprocess.PIPE)
 
 
 BESIDE = 4
@@ -83,25 +82,46 @@ async def judge(axes: Callable[[str], list[str]]) -> dict[str, ConformanceReport
     """Try a host with each fault."""
     turn = asyncio.Semaphore(AT_A_TIME)
 
-    async def tried(fault: str) -> ConformanceReport:
+    async def trial(fault: str) -> ConformanceReport:
         command = f"{FAULTY} {fault}"
         limit = 20 if fault == "framing" else 60  # whose canary is ended: its verdict never comes
-        trial = HostTrial(
+        host = HostTrial(
             f"{command} run --root {{root}}", f"{command} x --root {{root}} {{namespace}} {{args}}", limit
         )
         async with turn:
-            return await trial.run(axes(fault))
+            return await host.run(axes(fault))
 
-    found = dict(zip(ORDER, await asyncio.gather(*map(tried, ORDER)), strict=True))
+    found = dict(zip(ORDER, await asyncio.gather(*map(trial, ORDER)), strict=True))
     for fault, report in found.items():
         if not only(fault, report):  # once more, alone: on a busy machine a slow start looks like a backoff
-            found[fault] = await tried(fault)
+            found[fault] = await trial(fault)
     return found
 
 
+class Tried(NamedTuple):
+    """Hosts put through their axes."""
+
+    own_output: bytes
+    own_status: int
+    reports: dict[str, ConformanceReport]
+    """Of hosts with one thing broken, by what it is."""
+
+
 @pytest.fixture(scope="module")
-def reports(ourselves: subprocess.Popen[bytes]) -> dict[str, ConformanceReport]:
-    return asyncio.run(judge(some))
+def tried(this_path: None, tmp_path_factory: pytest.TempPathFactory) -> Tried:
+    """Our own host is begun first: it watches a quarantined plugin for a while, and meanwhile the others are
+    tried."""
+
+    def all_hosts() -> Tried:
+        with ourselves() as running:
+            try:
+                reports = asyncio.run(judge(some))
+                out, _ = running.communicate(timeout=120)
+            finally:
+                running.kill()
+        return Tried(out, running.returncode, reports)
+
+    return computed_once(tmp_path_factory, "conformance-ainb-hosts", all_hosts)
 
 
 def only(fault: str, report: ConformanceReport) -> bool:
@@ -112,8 +132,8 @@ def only(fault: str, report: ConformanceReport) -> bool:
 
 @pytest.mark.clause("AINB-70")
 @pytest.mark.parametrize("fault", ORDER)
-def test_a_host_with_one_thing_broken_fails_just_that_axis_and_is_told_why(reports, fault):
-    assert only(fault, reports[fault]), reports[fault]
+def test_a_host_with_one_thing_broken_fails_just_that_axis_and_is_told_why(tried, fault):
+    assert only(fault, tried.reports[fault]), tried.reports[fault]
 
 
 def test_every_axis_is_also_asked_of_a_host_that_breaks_another():
@@ -129,14 +149,13 @@ async def test_a_host_with_one_thing_broken_passes_all_other_axes():
 
 
 @pytest.mark.clause("AINB-70")
-def test_our_own_host_keeps_the_contract_as_far_as_it_can_be_seen_from_the_inside(ourselves):
-    out, _ = ourselves.communicate(timeout=120)
-    report = msgspec.json.decode(out)
+def test_our_own_host_keeps_the_contract_as_far_as_it_can_be_seen_from_the_inside(tried):
+    report = msgspec.json.decode(tried.own_output)
     verdicts = {verdict["axis"]: verdict for verdict in report["verdicts"]}
     assert [verdict for verdict in verdicts.values() if verdict["outcome"] == "failed"] == []
     assert [name for name in ORDER if verdicts[name]["outcome"] == "skipped"] == ["render"]
     assert "plugin/render did not come" in verdicts["render"]["reason"]
-    assert ourselves.returncode == 0
+    assert tried.own_status == 0
 
 
 async def test_a_host_that_ends_by_itself_fails_at_once_and_its_words_are_shown():

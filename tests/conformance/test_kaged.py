@@ -23,6 +23,7 @@ from plughost.sandbox.mechanisms.features import kernel_features
 from tests.support import ROOT
 from tests.support.confinable import PATH, needs, open_folder
 from tests.support.conformance import CANARIES, failed
+from tests.support.shared import computed_once
 
 NAMES = [axis.name for axis in AXES]
 EXAMPLES = ["echo-kaged", "echo-kaged-node"]
@@ -63,7 +64,7 @@ def place() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def reports(place: Path) -> dict[str, ConformanceReport]:
+def reports(place: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, ConformanceReport]:
     """By their folders. All at once: most of the time is spent waiting."""
     folders = [path.parent for path in place.glob("**/manifest.yaml")]
     turn = asyncio.Semaphore(AT_A_TIME)
@@ -76,7 +77,7 @@ def reports(place: Path) -> dict[str, ConformanceReport]:
     async def every() -> dict[str, ConformanceReport]:
         return dict(await asyncio.gather(*(one(path) for path in folders if _runs(path))))
 
-    return asyncio.run(every())
+    return computed_once(tmp_path_factory, "conformance-kaged", lambda: asyncio.run(every()))
 
 
 def _runs(folder: Path) -> bool:

@@ -14,6 +14,7 @@ from plughost.conformance.raw_process import DEFAULT_TIMEOUT
 from plughost.conformance.runner import ConformanceReport, run_axes
 from tests.support.confinable import needs, open_folder
 from tests.support.conformance import failed
+from tests.support.shared import computed_once
 
 MANIFEST = {
     "name": "sound",
@@ -126,7 +127,7 @@ IMPATIENT = {"does-not-end": 6.0}
 
 
 @pytest.fixture(scope="module")
-def reports() -> dict[str, ConformanceReport]:
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ConformanceReport]:
     """All at once: most of the time is spent waiting."""
     turn = asyncio.Semaphore(6)
 
@@ -141,8 +142,11 @@ def reports() -> dict[str, ConformanceReport]:
     async def every(place: Path) -> dict[str, ConformanceReport]:
         return dict(await asyncio.gather(*(one(defect, place) for defect in ("sound", *DEFECTS))))
 
-    with open_folder() as place:
-        return asyncio.run(every(place))
+    def tried() -> dict[str, ConformanceReport]:
+        with open_folder() as place:
+            return asyncio.run(every(place))
+
+    return computed_once(tmp_path_factory, "conformance-kaged-defects", tried)
 
 
 def plugin(place: Path, source: str) -> PluginSpec:

@@ -17,6 +17,7 @@ from plughost.conformance.vai.requests import schema_of
 from plughost.conformance.vai.schema_examples import example, marked
 from tests.support import ROOT, unconfined
 from tests.support.conformance import CANARIES, failed
+from tests.support.shared import computed_once
 
 NAMES = [axis.name for axis in AXES]
 AT_A_TIME = 6
@@ -39,7 +40,7 @@ REASONS = {
 
 
 @pytest.fixture(scope="module")
-def reports() -> dict[str, ConformanceReport]:
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ConformanceReport]:
     """By their folders. All at once: most of the time is spent waiting."""
     turn = asyncio.Semaphore(AT_A_TIME)
     folders = [
@@ -53,7 +54,7 @@ def reports() -> dict[str, ConformanceReport]:
     async def every():
         return dict(await asyncio.gather(*map(one, folders)))
 
-    return asyncio.run(every())
+    return computed_once(tmp_path_factory, "conformance-vai", lambda: asyncio.run(every()))
 
 
 def test_each_axis_has_its_canary_and_a_broken_one():

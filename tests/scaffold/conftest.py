@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-import fcntl
-import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from plughost.scaffold import writer
+from tests.support.shared import locked, shared_folder
 from tests.support.workshop import Workshop, need
 
 
@@ -24,8 +22,7 @@ def made(
 ) -> Callable[[str, str], writer.Scaffold]:
     """A scaffold for a contract in a language, built once for all tests of all workers; each has a copy."""
     root = tmp_path_factory.mktemp("made")
-    base = tmp_path_factory.getbasetemp()
-    shared = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "built"
+    shared = shared_folder(tmp_path_factory) / "built"
     shared.mkdir(exist_ok=True)
     known: dict[tuple[str, str], writer.Scaffold] = {}
 
@@ -47,14 +44,6 @@ def made(
         return known[contract, language]
 
     return make
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """One process at a time."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import asynccontextmanager
 
 import pytest
@@ -90,7 +91,17 @@ async def test_a_button_that_was_pressed_over_the_screen_is_released_there_where
     ]  # fmt: skip
 
 
-async def test_tabs_turn_and_only_the_one_that_is_seen_is_drawn(tmp_path):
+async def test_tabs_turn_and_only_the_one_that_is_seen_is_drawn(tmp_path, monkeypatch):
+    watch, watched = FrameSource.watch, Counter[str]()
+
+    async def counted(source, viewer):
+        watched[source.name] += 1
+        try:
+            await watch(source, viewer)
+        finally:
+            watched[source.name] -= 1
+
+    monkeypatch.setattr(FrameSource, "watch", counted)
     tab_columns = easel(tmp_path, "first", screens=("one", "two")), easel(tmp_path, "second")
     async with shown(*tab_columns) as (app, pilot, tabs):
         await until(lambda: "60x10" in text(app))
@@ -99,6 +110,7 @@ async def test_tabs_turn_and_only_the_one_that_is_seen_is_drawn(tmp_path):
         assert text(app, "tabs").split() == ["first/one", "first/two", "second/main"]
         await pilot.press("ctrl+pagedown", "ctrl+pagedown")
         await until(lambda: second.frames > 1)
+        assert +watched == {"second": 1}
         drawn = first.frames
         await until(lambda: second.frames > 5)
         assert first.frames == drawn

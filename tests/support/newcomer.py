@@ -44,9 +44,8 @@ class Tools:
         subprocess.run(command, check=True, capture_output=True, timeout=100)
         [packages] = home.glob("lib/*/site-packages")
         # Copies: the checkout, and all that is installed in it, may be in a folder that only its owner can reach.
-        ignored = shutil.ignore_patterns(
-            "__pycache__", "mypy*", "ruff*", "PIL", "pip", "pip-*", "textual*", "*.pth"
-        )
+        # Bytecode comes along: an ordinary user cannot write it here, so each command would compile all anew.
+        ignored = shutil.ignore_patterns("mypy*", "ruff*", "PIL", "pip", "pip-*", "textual*", "*.pth")
         for installed in (path for path in sys.path if path.endswith("site-packages")):
             shutil.copytree(installed, packages, ignore=ignored, dirs_exist_ok=True)
         shutil.copytree(ROOT / "src/plughost", packages / "plughost", ignore=ignored)

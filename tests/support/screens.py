@@ -77,7 +77,8 @@ class Terminal:
         self._folder = tempfile.TemporaryDirectory(prefix="tmux-")
         told = {"PYTHONPATH": OURS, "LANG": "C.UTF-8", "MARK": self.mark, **(env or {})}
         self._env = {**os.environ, **told, "TERM": "xterm-256color"}
-        self._env.pop("TMUX", None)
+        for name in ("TMUX", "COLUMNS", "LINES"):  # a test worker has the size of another terminal
+            self._env.pop(name, None)
         words = shlex.join(command)
         self._tmux(
             "-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows),

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plughost.errors import InvalidSpec
 from plughost.permissions import parse
 from plughost.permissions.access import Access, Endpoint, ResourceLimits, endpoint
-from plughost.permissions.intersection import intersect
+from plughost.permissions.intersection import covers, intersect
 
 
 @pytest.mark.parametrize(
@@ -162,3 +162,16 @@ def test_without_words_for_powers_the_operator_decides(allowed):
 def test_a_path_that_leads_upwards_is_in_nothing():
     allowed = Access(read=("/shared",))
     assert intersect(Access(read=("/shared/../secret", "/shared/in")), allowed).read == ("/shared/in",)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "host", "covered"),
+    [
+        ("*.example", "a.example", True), ("*.example", "c.a.example", True), ("*.example", "*.a.example", True),
+        ("*.example", "*.example", True), ("*", "a.example", True), ("a.example", "a.example", True),
+        ("*.example", "example", False), ("*.example", "aexample", False), ("*.a.example", "*.example", False),
+        ("a.example", "*.a.example", False), ("*.example", "*.aexample", False), ("*.example", "*", False),
+    ],
+)  # fmt: skip
+def test_a_pattern_covers_names_below_its_own_after_a_dot(pattern, host, covered):
+    assert covers(pattern, host) == covered

@@ -10,10 +10,13 @@ LAUNCHER := $(wildcard launcher/*.c launcher/*.h launcher/seccomp/*.toml launche
 COMPILED := $(patsubst %,plugins/echo-%/bin/echo,mcptest-c mcptest-go mcptest-rust rune-c rune-go rune-rust)
 PACKAGES := acme-devkit thread-weave
 VENDORED := $(patsubst %,plugins/%/lib/plughost_sdk/__init__.py,$(PACKAGES))
+# The files with a test marked `serial`: collecting all others would take longer than running these.
+SERIAL = $(shell grep -rl --include='*.py' 'mark[.]serial' tests)
 NOTES_TS := plugins/notes-ts
 REGISTRY := .tools/usr/bin/docker-registry
 NODE_PEER := benchmarks/peers/mcp_typescript
 GO_PEER := benchmarks/peers/go_plugin
+ON_POSTGRESQL := $(patsubst %,tests/vai/invocations/test_%.py,hooks runtime harness chaos gateway_api)
 PEERS := .venv-peers/ok .venv-fastmcp/ok .venv-pygls/ok .venv-pylsp/ok .venv-plot/ok \
   $(NODE_PEER)/node_modules/.package-lock.json $(GO_PEER)/bin/host
 
@@ -25,12 +28,13 @@ run: setup ## start the example plugins, call them, kill one, show what the host
 check: lint ## lint, types, layers, and the tests that start no process: under a minute
 	$(BIN)/python -m pytest -n $(WORKERS) tests/unit
 
-test: setup ## all tests: side by side, then those that need the machine for themselves
+test: setup ## all tests: side by side, then those that need a quiet machine, one on each of two cores
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not soak and not serial" --ignore tests/e2e
-	$(BIN)/python -m pytest -m "serial and not soak" --ignore tests/e2e
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "serial and not soak" $(SERIAL)
 
 e2e: setup ## what a newcomer does: from a built wheel, as an ordinary user, outside /tmp, by the documents
 	$(BIN)/python -m pytest tests/e2e
+	PLUGHOST_TEST_DATABASE=postgresql $(BIN)/python -m pytest -n $(WORKERS) $(ON_POSTGRESQL)
 
 lint: setup
 	$(BIN)/ruff check .
@@ -86,6 +90,12 @@ $(STAMP): requirements/dev.txt pyproject.toml sdk/python/pyproject.toml setup.py
 	@command -v tmux >/dev/null && test -e /usr/share/fonts/truetype/dejavu/DejaVuSansMono.ttf || \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq tmux fonts-dejavu-core; } || \
 	  echo "note: tests of screens in a terminal need tmux and DejaVu Sans Mono (Debian: apt-get install tmux fonts-dejavu-core)"
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || \
+	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq postgresql-common && \
+	    mkdir -p /etc/postgresql-common/createcluster.d && \
+	    echo "create_main_cluster = false" > /etc/postgresql-common/createcluster.d/plughost.conf && \
+	    apt-get install -y -qq postgresql; } || \
+	  echo "note: tests against PostgreSQL need its server (Debian: apt-get install postgresql)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@rm -rf src/*.egg-info # of an earlier build: its entry points would be found first

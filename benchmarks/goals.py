@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.measures import (
     confined,
+    deliveries,
     fan_out,
     idle,
     importing,
@@ -126,6 +127,17 @@ def invoked(way: str, to: str) -> Measured:
     return Measured(invocations.WARM, lambda sheet: sheet.ratio("p50", way, to))
 
 
+def published(database: str) -> Measured:
+    return Measured(
+        deliveries.PUBLISHING,
+        lambda sheet: sheet.ratio("rate", deliveries.ours(database), deliveries.bare(database)),
+    )
+
+
+def drained(database: str) -> Measured:
+    return Measured(deliveries.DRAINING, lambda sheet: sheet.spread(deliveries.ours(database), "rate"))
+
+
 def checked(way: str) -> Measured:
     return Measured(integrity.NAME, lambda sheet: sheet.spread(way, "time"))
 
@@ -203,6 +215,10 @@ GOALS = (
         "×",
         invoked(invocations.BOUND, invocations.INLINE),
     ),
+    Goal("publishing / bare statements, SQLite", "≥", 0.7, "×", published(deliveries.SQLITE)),
+    Goal("publishing / bare statements, PostgreSQL", "≥", 0.7, "×", published(deliveries.POSTGRESQL)),
+    Goal("draining deliveries, SQLite", "≥", 5000, "/s", drained(deliveries.SQLITE)),
+    Goal("draining deliveries, PostgreSQL", "≥", 10_000, "/s", drained(deliveries.POSTGRESQL)),
     Goal(f"CPU of a screen, {screen.RUNS}", "≤", 25, "%", drawing(screen.RUNS, "cpu")),
     Goal(f"worst key of a screen, {screen.CROWDED}", "≤", 20, "ms", drawing(screen.CROWDED, "worst key")),
     Goal(

@@ -18,12 +18,14 @@ from plughost.clock import best_clock
 from plughost.contracts.vai import manifest
 from plughost.vai.bindings.binding import Binding, Scope
 from plughost.vai.bindings.package import Package
+from plughost.vai.database.open_database import open_database
 from plughost.vai.invocations.invocation import Invocation
 from plughost.vai.invocations.invoker import LocalInvoker
 from plughost.vai.invocations.options import InvokerOptions
 from plughost.vai.invocations.outcome import Outcome
 from plughost.vai.invocations.requests import ToolRequest
 from plughost.vai.records.journal import Journal
+from plughost.vai.records.records import Records
 
 
 def write_package(folder: Path) -> None:
@@ -62,7 +64,8 @@ class Invoking(Caller):
     async def open(self) -> None:
         self._host = Host()
         self._clock = best_clock(asyncio.get_running_loop())
-        self._journal = Journal(str(self._records), self._clock)
+        self._database = open_database(str(self._records))
+        self._journal = Journal(str(self._records), Records(self._database), self._clock)
         self._invoker = LocalInvoker(
             self._host, self._shelf, self._journal, self._clock, options=self._options
         )
@@ -70,6 +73,7 @@ class Invoking(Caller):
     async def close(self) -> None:
         await self._invoker.close()
         await self._journal.close()
+        await self._database.close()
         await self._host.close()
         self._clock.close()
 

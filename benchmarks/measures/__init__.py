@@ -8,6 +8,7 @@ from pathlib import Path
 from benchmarks.effort import Effort
 from benchmarks.measures import (
     confined,
+    deliveries,
     fan_out,
     idle,
     importing,
@@ -47,6 +48,7 @@ MEASURES: dict[str, Measure] = {
     "storages": storages.measure,
     "confined": confined.measure,
     "invocations": invocations.measure,
+    "deliveries": deliveries.measure,
     "pull": pull.measure,
     "integrity": integrity.measure,
     "screen": screen.measure,

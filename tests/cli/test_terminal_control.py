@@ -124,6 +124,7 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     "invoke": [("./package", EVIL, EVIL), (EVIL, EVIL, "{}"), ("./package", "echo", "{}", "--binding", EVIL)],
     "data": [("show", EVIL), ("adopt", EVIL)],
     "invocations": [(EVIL,), ("show", EVIL), ("ls", "--status", EVIL)],
+    "database": [(EVIL,), ("import", EVIL), ("restore", EVIL), ("export", "x", "--database", EVIL)],
 }  # fmt: skip
 
 

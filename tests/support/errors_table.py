@@ -24,7 +24,7 @@ GROUPS = {
     "plughost.cli.main": "The command line",
 }
 """By module: the heading of its errors."""
-OTHERS = ("plughost.vai.gateway.messages", "plughost.vai.invocations.tokens")
+OTHERS = ("plughost.vai.database.errors", "plughost.vai.gateway.messages", "plughost.vai.invocations.tokens")
 """Modules whose classes use codes of others."""
 HEAD = """# Errors
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from plughost.contracts.vai import manifest
 from plughost.vai.bindings.package import Package
+from plughost.vai.records.record import Started
 from plughost_sdk.vendor import vendor
 from tests.support import ROOT
 
@@ -33,6 +34,15 @@ class Shelf:
 
 class Nowhere:
     """Takes records, and keeps none."""
+
+    is_behind = False
+
+    async def commit_start(self, started: Started, key: str | None) -> str:
+        self.append(started)
+        return started.invocation_id
+
+    async def catch_up(self) -> None:
+        pass
 
     def append(self, entry: Any) -> None:
         pass

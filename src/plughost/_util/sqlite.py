@@ -22,19 +22,26 @@ def open_database(
 
     Raises OSError, sqlite3.Error, or HostFailed for a file of a newer version, which is not changed.
     """
-    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    try:
-        # Not by open(): closing any descriptor of a file drops all locks that this process has on it (POSIX).
-        os.mknod(path, 0o600)
-    except FileExistsError:
-        pass
+    create_private(path)
     connection = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, check_same_thread=False)
     try:
-        _retry_while_busy(lambda: _prepare(connection, path, migrations, settings), busy_timeout)
+        retry_while_busy(lambda: _prepare(connection, path, migrations, settings), busy_timeout)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def create_private(path: str, *, exclusive: bool = False) -> None:
+    """Create an empty file for its owner only, and its folder. An existing one is kept, or refused where it
+    must be `exclusive`."""
+    os.makedirs(os.path.dirname(path) or ".", 0o700, exist_ok=True)
+    try:
+        # Not by open(): closing any descriptor of a file drops all locks that this process has on it (POSIX).
+        os.mknod(path, 0o600)
+    except FileExistsError:
+        if exclusive:
+            raise
 
 
 @contextmanager
@@ -82,7 +89,7 @@ def _version(connection: sqlite3.Connection, path: str, latest: int) -> int:
     return version
 
 
-def _retry_while_busy(attempt: Callable[[], None], longest: float) -> None:
+def retry_while_busy(attempt: Callable[[], None], longest: float) -> None:
     """Retry while the file is busy: while another process opens it, some statements fail at once, whatever
     the timeout."""
     end = time.monotonic() + longest

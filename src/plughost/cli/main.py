@@ -43,6 +43,7 @@ COMMANDS = {
     "packages": "vai.packages",
     "invoke": "vai.invoke",
     "invocations": "vai.invocations",
+    "database": "vai.database",
 }
 """By command name: its module in `commands`. Only the module of the used command is imported."""
 
@@ -51,7 +52,7 @@ SECTIONS = {
     "Run and call plugins": ("call", "run", "screen", "x", "methods", "inspect", "explain"),
     "Operate running hosts": ("ps", "logs", "start", "restart", "reload", "stop", "data"),
     "Packages": ("pack", "keygen", "sign", "verify", "push", "pull", "install", "packages"),
-    "Invoke exports of packages": ("invoke", "invocations"),
+    "Invoke exports of packages": ("invoke", "invocations", "database"),
     "This machine": ("doctor",),
 }
 """The sections of `plughost --help`, each with its commands."""

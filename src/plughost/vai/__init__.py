@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from plughost.vai.bindings.package_source import FolderPackage, InstalledPackages
     from plughost.vai.bindings.secret_source import SecretFolder, SecretSource
     from plughost.vai.invocations.invocation import Invocation, Related
+    from plughost.vai.invocations.invoker import StartedInvocation
     from plughost.vai.invocations.options import InvokerOptions
     from plughost.vai.invocations.outcome import Outcome
     from plughost.vai.invocations.requests import CompactionRequest, HarnessRequest, HookRequest, ToolRequest
@@ -50,6 +51,7 @@ else:
             "Scope": "plughost.vai.bindings.binding",
             "SecretFolder": "plughost.vai.bindings.secret_source",
             "SecretSource": "plughost.vai.bindings.secret_source",
+            "StartedInvocation": "plughost.vai.invocations.invoker",
             "Store": "plughost.vai.packages.store.store",
             "ToolRequest": "plughost.vai.invocations.requests",
             "TrustedPublishers": "plughost.vai.packages.trust.publishers",
@@ -83,6 +85,7 @@ __all__ = [
     "Scope",
     "SecretFolder",
     "SecretSource",
+    "StartedInvocation",
     "Store",
     "ToolRequest",
     "TrustedPublishers",

@@ -15,31 +15,41 @@ from plughost.vai.bindings.binding import Scope
 from plughost.vai.bindings.bindings import Bindings
 from plughost.vai.bindings.package import PackageSource
 from plughost.vai.bindings.secret_source import SecretSource
+from plughost.vai.database.master_key import MasterKey
+from plughost.vai.database.open_database import open_database
 from plughost.vai.gateway.gateway import Gateway
 from plughost.vai.gateway.http import HttpLimits
 from plughost.vai.invocations.invocation import Invocation, OnEvent
-from plughost.vai.invocations.invoker import LocalInvoker
+from plughost.vai.invocations.invoker import LocalInvoker, StartedInvocation
 from plughost.vai.invocations.options import InvokerOptions
 from plughost.vai.invocations.outcome import Outcome
-from plughost.vai.records.database import RecordDatabase
+from plughost.vai.invocations.signing_key import SigningKeys
 from plughost.vai.records.journal import Journal
+from plughost.vai.records.records import Records
+from plughost.vai.records.recovery import recover
 from plughost.vai.records.retention import Retention
 from plughost.vai.retry_policy import Backoff
-from plughost.vai.state.database import TenantState
 from plughost.vai.state.deliveries import Deliveries, Delivery
 from plughost.vai.state.hooks import Hooks
+from plughost.vai.state.leases import LEASE_SECONDS, ProcessLease
+from plughost.vai.state.retention import StatePruner
+from plughost.vai.state.state import TenantState
 
 
 class VaiRuntime:
     """An `Invoker` with everything it needs, kept in one folder: `async with VaiRuntime(folder, packages,
-    bindings)`.
+    bindings)`. With `database="postgresql://…"` several processes share one database; each has a folder of
+    its own for its journal. These processes need the same `master_key` of 32 random bytes, which encrypts
+    keys in the database; default: the file master.key in the folder, created for the first delegation token.
 
     Entering recovers from an earlier host that was killed: its invocations and runs are recorded as ended,
     its hook deliveries continue, and its scratch folders are removed.
     """
 
     host: Host
-    records: Journal
+    journal: Journal
+    records: Records
+    state: TenantState
     invoker: LocalInvoker
     deliveries: Deliveries
     hooks: Hooks
@@ -50,39 +60,60 @@ class VaiRuntime:
         packages: PackageSource,
         bindings: Bindings,
         *,
+        database: str | None = None,
+        master_key: bytes | None = None,
         secret_source: SecretSource | None = None,
         options: InvokerOptions | None = None,
         deliveries: Backoff | None = None,
         gateway: HttpLimits | None = None,
         retention: Retention | None = None,
+        lease: float = LEASE_SECONDS,
         clock: Clock | None = None,
     ) -> None:
         self._folder = folder
         self._packages = packages
         self._bindings = bindings
+        self._url = database
+        self._master_key = MasterKey(folder, master_key)
         self._secrets = secret_source
         self._options = options
         self._backoff = deliveries
         self._http_limits = gateway
         self._retention = retention
+        self._lease_seconds = lease
         self._clock = clock
         self._closing = AsyncExitStack()
-        self.state = TenantState(folder)
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             clock = self._clock or best_clock(asyncio.get_running_loop())
             self.host = Host(clock=clock)
             stack.push_async_callback(self.host.close)
-            self.records = await asyncio.to_thread(Journal, self._folder, clock, self._retention)
-            stack.push_async_callback(self.records.close)
-            stack.callback(self.state.close)
-            self.gateway = Gateway(self.state, self.records, self._bindings, self, bounds=self._http_limits)
+            self.database = open_database(self._folder, self._url)
+            stack.push_async_callback(self.database.close)
+            self.records = Records(self.database)
+            retention = self._retention or Retention()
+            await recover(self._folder, self.database, retention)
+            pruners = [StatePruner(self.database, retention)]
+            self.journal = Journal(self._folder, self.records, clock, retention, pruners)
+            stack.push_async_callback(self.journal.close)
+            self.lease = ProcessLease(self.database, self.journal.host, clock, self._lease_seconds)
+            stack.push_async_callback(self.lease.close)
+            self.state = TenantState(self.database)
+            self.signing_keys = SigningKeys(self.database, self._master_key)
+            self.gateway = Gateway(
+                self.state,
+                self.journal,
+                self._bindings,
+                self,
+                self.signing_keys,
+                bounds=self._http_limits,
+            )
             stack.push_async_callback(self.gateway.close)
             self.invoker = LocalInvoker(
                 self.host,
                 self._packages,
-                self.records,
+                self.journal,
                 clock,
                 secret_source=self._secrets,
                 chains=self.state.chains,
@@ -92,12 +123,22 @@ class VaiRuntime:
             stack.push_async_callback(self.invoker.close)
             await asyncio.to_thread(self.invoker.sweep)
             self.deliveries = Deliveries(
-                self._folder, self._deliver, clock, serves=self._bindings.serves, backoff=self._backoff
+                self.database,
+                self.lease,
+                self._deliver,
+                clock,
+                bindings=self._bindings,
+                backoff=self._backoff,
             )
             stack.push_async_callback(self.deliveries.close)
-            self.hooks = Hooks(self.state.outbox, self.deliveries, self._bindings, self._packages)
+            self.hooks = Hooks(
+                self.database, self.state.outbox, self.deliveries, self._bindings, self._packages, clock
+            )
             stack.push_async_callback(self.hooks.close)
-            await self._recover()
+            if self.database.dialect == "postgresql":  # so that others notice when this process is gone
+                await self.lease.acquire()
+            self.hooks.wake()
+            self.deliveries.start()
             self._closing = stack.pop_all()
         return self
 
@@ -110,6 +151,12 @@ class VaiRuntime:
         """Runs one invocation and returns its outcome; see `Invoker.invoke`."""
         return await self.invoker.invoke(invocation, on_event)
 
+    async def start(
+        self, invocation: Invocation, on_event: OnEvent | None = None, *, key: str | None = None
+    ) -> StartedInvocation:
+        """Starts an invocation without waiting for its outcome; see `LocalInvoker.start`."""
+        return await self.invoker.start(invocation, on_event, key=key)
+
     def cancel(self, invocation_id: str, reason: str = "cancelled") -> bool:
         """Cancels a running invocation. False when it has ended already."""
         return self.invoker.cancel(invocation_id, reason)
@@ -120,19 +167,3 @@ class VaiRuntime:
 
     async def _deliver(self, delivery: Delivery) -> tuple[str, str | None]:
         return await self.hooks.deliver(self, delivery)
-
-    async def _recover(self) -> None:
-        """Recovers from an earlier host: ends its orphaned runs and resumes hook deliveries."""
-        if self.state.exists:
-            for invocation_id in await self.state.runs.invocations_with_running():
-                if await asyncio.to_thread(self._has_ended, invocation_id):
-                    await self.state.runs.end_all_of(invocation_id, "failed", "host_ended")
-            self.hooks.wake()
-        if self.deliveries.exists:
-            self.deliveries.start()
-
-    def _has_ended(self, invocation_id: str) -> bool:
-        """Whether the record of an invocation has an end. One without a record yet belongs to a live host."""
-        with RecordDatabase(self._folder) as database:
-            record = database.get(invocation_id)
-        return record is not None and record["status"] is not None

@@ -8,12 +8,13 @@ import pytest
 
 from plughost.contracts.vai.request_bodies import CompactionTarget
 from plughost.vai.bindings.binding import Binding, Scope
+from plughost.vai.database.open_database import open_database
 from plughost.vai.invocations.invocation import Invocation
 from plughost.vai.invocations.invoker import LocalInvoker
 from plughost.vai.invocations.options import InvokerOptions
 from plughost.vai.invocations.requests import MAX_INLINE, CompactionRequest
 from plughost.vai.state.chains import Block, Chain
-from plughost.vai.state.database import TenantState
+from plughost.vai.state.state import TenantState
 from tests.support import confinable
 from tests.support.vai_packages import Nowhere, Shelf, packaged
 
@@ -25,8 +26,8 @@ async def woven(host, monkeypatch):
     monkeypatch.setenv("PATH", confinable.PATH)
     with confinable.open_folder() as place:
         folder = packaged("thread-weave", place)
-        state = TenantState(str(place / "state"))
-        chains = state.chains
+        database = open_database(str(place / "state"))
+        chains = TenantState(database).chains
         options = InvokerOptions(scratch_base=str(place))
         invoker = LocalInvoker(host, Shelf(folder), Nowhere(), host._clock, chains=chains, options=options)
         binding = Binding(
@@ -51,7 +52,7 @@ async def woven(host, monkeypatch):
 
         yield compact
         await invoker.close()
-        state.close()
+        await database.close()
         assert not [name for name in os.listdir(place) if "scratch" in name]
 
 

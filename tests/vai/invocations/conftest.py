@@ -17,16 +17,18 @@ from plughost.vai.bindings.binding import Binding, BindingPolicy, Scope
 from plughost.vai.bindings.bindings import FixedBindings
 from plughost.vai.bindings.package import Package
 from plughost.vai.bindings.secret_source import SecretFolder
+from plughost.vai.database.open_database import open_database
+from plughost.vai.database.statements import statement
 from plughost.vai.invocations.invocation import Invocation, Related
 from plughost.vai.invocations.invoker import LocalInvoker
 from plughost.vai.invocations.options import InvokerOptions
 from plughost.vai.invocations.outcome import Outcome
 from plughost.vai.invocations.requests import ToolRequest
-from plughost.vai.records.record import Entry
+from plughost.vai.records.record import Entry, Started
 from plughost.vai.retry_policy import Backoff
 from plughost.vai.runtime import VaiRuntime
-from plughost.vai.state.database import TenantState
 from plughost.vai.state.deliveries import Delivery
+from plughost.vai.state.state import TenantState
 from tests.sandbox.conftest import strict
 
 __all__ = ["strict"]
@@ -59,6 +61,15 @@ class Kept:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
 
+    is_behind = False
+
+    async def commit_start(self, started: Started, key: str | None) -> str:
+        self.append(started)
+        return started.invocation_id
+
+    async def catch_up(self) -> None:
+        raise AssertionError("it is never behind")
+
     def append(self, entry: Entry) -> None:
         self.entries.append(entry)
 
@@ -73,7 +84,8 @@ class Bench:
         self.folder = folder
         self.host = host
         self.kept = Kept()
-        self.state = TenantState(str(folder / "state"))
+        self.database = open_database(str(folder / "state"))
+        self.state = TenantState(self.database)
         self.chains = self.state.chains
         self.shelf = Shelf(folder / "lab", trusted_inline=options.pop("trusted_inline", True))
         self.invoker = LocalInvoker(
@@ -118,7 +130,7 @@ class Bench:
 
     async def close(self) -> None:
         await self.invoker.close()
-        self.state.close()
+        await self.database.close()
 
 
 @pytest.fixture
@@ -171,14 +183,24 @@ async def over(runtime: VaiRuntime, count: int) -> list[Delivery]:
     for _ in range(3000):
         if not await runtime.state.outbox.waiting():
             found = await runtime.deliveries.all()
-            if len(found) == count and {each.status for each in found} <= {"acknowledged", "dead"}:
+            if len(found) == count and {each.status for each in found} <= {"acked", "dead"}:
                 return found
         await asyncio.sleep(0.01)
     raise AssertionError(found)
 
 
+RUNNING_RUNS = statement(
+    "running", {None: "SELECT run_id FROM runs WHERE status = 'running' AND invocation_id IS NOT NULL"}
+)
+
+
+async def running_runs(runtime: VaiRuntime) -> list[str]:
+    """The ids of runs that have no end."""
+    return [row["run_id"] for row in (await runtime.database.read(RUNNING_RUNS())).rows]
+
+
 @pytest.fixture
-async def runtime_of(ground: Path):
+async def runtime_of(ground: Path, runtime_url: str | None):
     """Makes runtimes for bindings, all in one folder."""
     made: list[VaiRuntime] = []
 
@@ -187,6 +209,7 @@ async def runtime_of(ground: Path):
             str(ground / "state"),
             Shelf(ground / "lab"),
             FixedBindings(bindings),
+            database=runtime_url,
             secret_source=SecretFolder(str(ground / "secrets")),
             options=InvokerOptions(**{"scratch_base": str(ground), "sandbox": "none", **options}),
             deliveries=deliveries,

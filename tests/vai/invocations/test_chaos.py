@@ -34,7 +34,6 @@ from plughost.vai.invocations.requests import (
     ToolRequest,
     Work,
 )
-from plughost.vai.records.database import RecordDatabase
 from plughost.vai.records.journal import Journal
 from plughost.vai.records.record import STATUSES, Entry, Finished, RecordedBinding, Started
 from plughost.vai.runtime import VaiRuntime
@@ -42,6 +41,7 @@ from plughost.vai.state import outbox
 from plughost.vai.state.chains import Chain
 from tests.support import processes, until
 from tests.support.many_exports import EXPORTS, manifest
+from tests.support.records import RecordBook
 from tests.vai.invocations.conftest import bound
 
 CALM = {"tool": "echo", "hook": "ack", "compactor": "any", "harness": "ask"}
@@ -180,6 +180,7 @@ async def weathered(
     count: int,
     tenants: int,
     longest: int,
+    runtime_url: str | None = None,
     **options: Any,
 ) -> None:
     weather = Weather(monkeypatch)
@@ -200,21 +201,21 @@ async def weathered(
 
     assert weather.tokens
     assert await refused(runtime, weather.tokens) == {401: len(weather.tokens)}
-    await runtime.records.flush()
+    await runtime.journal.flush()
     await runtime.__aexit__(None, None, None)
     assert not processes(str(ground))
     began, ended = weather.of(Started), weather.of(Finished)
     assert len(began) >= count - left + len(calm)
     assert {msgspec.json.decode(each.bound, type=RecordedBinding).export_id for each in began} == {*EXPORTS}
     assert Counter(each.invocation_id for each in ended) == Counter(each.invocation_id for each in began)
-    with RecordDatabase(str(ground / "state")) as book:
+    with RecordBook(str(ground / "state"), runtime_url) as book:
         kept = {each["invocation_id"]: each["status"] for each in book.latest(len(began) + 1)}
     assert kept == {each.invocation_id: each.status for each in ended}
 
 
 @pytest.mark.clause("VAI-03", "VAI-39", "VAI-10", "VAI-43", "VAI-41")
-async def test_a_hundred_at_once(ground: Path, runtime_of, monkeypatch) -> None:
-    await weathered(ground, runtime_of, monkeypatch, 100, 1, 3000, most_processes=12)
+async def test_a_hundred_at_once(ground: Path, runtime_of, monkeypatch, runtime_url: str | None) -> None:
+    await weathered(ground, runtime_of, monkeypatch, 100, 1, 3000, runtime_url=runtime_url, most_processes=12)
 
 
 @pytest.mark.soak

@@ -230,7 +230,7 @@ def test_a_compaction_from_the_command_line_has_a_chain_of_its_own(place: Path) 
         assert ran.returncode == 0, ran.stderr
         (row, *_) = json.loads(here(place, "invocations", "ls", "--json").stdout)
         chain_id = json.loads(ran.stdout)["derived_chain_id"]
-        with closing(sqlite3.connect(place / "state/state.db")) as state:
+        with closing(sqlite3.connect(place / "state/vai.db")) as state:
             said = "SELECT kind, content, more FROM blocks WHERE chain_id = ?"
             (kept,) = state.execute(said, (row["chain_id"],))
             chains = "SELECT org_id, session_id FROM chains WHERE chain_id = ? AND source_chain_id = ?"

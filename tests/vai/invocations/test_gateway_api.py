@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +25,7 @@ from plughost.contracts.vai.request_bodies import (
 )
 from plughost.vai.bindings.binding import Scope
 from plughost.vai.bindings.bindings import FixedBindings
+from plughost.vai.database.database import Database, Steps
 from plughost.vai.gateway import refusals
 from plughost.vai.gateway.gateway import Gateway
 from plughost.vai.gateway.guest import MOST_AT_ONCE
@@ -38,7 +42,7 @@ from plughost.vai.state.runs import RunRecord
 from plughost.vai.state.sessions import TenantSession
 from tests.support import until
 from tests.unit.vai.invocations.test_tokens import PREFIX, forged
-from tests.vai.invocations.conftest import SECRET, TENANT, Kept, bound
+from tests.vai.invocations.conftest import SECRET, TENANT, Kept, bound, running_runs
 
 TEXT = [{"type": "text", "text": "hello"}]
 OTHERS = [Scope("org_2", "proj_1"), Scope("org_1", "proj_2"), Scope("org_1"), Scope("org_2")]
@@ -59,7 +63,9 @@ class Desk:
         self.runtime = runtime
         self.state = runtime.state
         self.kept = Kept()
-        self.gateway = Gateway(self.state, self.kept, runtime._bindings, runtime, bounds=bounds)
+        self.gateway = Gateway(
+            self.state, self.kept, runtime._bindings, runtime, runtime.signing_keys, bounds=bounds
+        )
         self.runs: list[Execution] = []
 
     async def furnish(self, scope: Scope, mark: str = "") -> None:
@@ -465,7 +471,7 @@ async def test_who_ends_while_it_is_served_begins_nothing(desk: Desk, monkeypatc
         hold.clear()
         reached.clear()
     assert desk.runtime.invoker.running == []
-    assert await desk.state.runs.invocations_with_running() == []
+    assert await running_runs(desk.runtime) == []
 
 
 async def test_one_invocation_does_not_take_all_places(desk: Desk, monkeypatch) -> None:
@@ -524,11 +530,26 @@ async def test_one_invocation_does_not_fill_the_disk(desk: Desk, monkeypatch) ->
     assert (await desk.ask(await desk.guest(), method, path, **how))[0] == 201, "others may"
 
 
+@contextmanager
+def held_writer(database: Database) -> Iterator[None]:
+    """The thread that writes does nothing else meanwhile."""
+    release = threading.Event()
+
+    def hold() -> Steps[None]:
+        release.wait()
+        yield from ()
+
+    held = asyncio.ensure_future(database.write(hold))
+    yield
+    release.set()
+    assert not held.done()
+
+
 async def test_what_was_begun_to_be_written_is_written_and_told(desk: Desk) -> None:
     """A caller that goes away in the middle of a transaction does not undo it, nor its event."""
     heard = asyncio.Event()
     desk.state.outbox.announce = heard.set
-    with desk.state._database._lock:
+    with held_writer(desk.runtime.database):
         task = asyncio.create_task(desk.state.runs.finish("run", "succeeded"))
         await asyncio.sleep(0)
         task.cancel()

@@ -14,12 +14,11 @@ from plughost.vai.bindings.binding import Binding, Scope
 from plughost.vai.invocations.invocation import Invocation, Related
 from plughost.vai.invocations.outcome import Outcome
 from plughost.vai.invocations.requests import HarnessRequest
-from plughost.vai.records.database import RecordDatabase
 from plughost.vai.runtime import VaiRuntime
 from plughost.vai.state.chains import Block, Chain
 from plughost.vai.state.sessions import TenantSession
 from tests.support import until
-from tests.vai.invocations.conftest import TENANT, bound, over
+from tests.vai.invocations.conftest import TENANT, bound, over, running_runs
 
 pytestmark = pytest.mark.usefixtures("strict")
 TEXT = [{"type": "text", "text": "hello"}]
@@ -58,9 +57,8 @@ def told(outcome: Outcome) -> list[Any]:
 
 
 async def record(runtime: VaiRuntime, invocation_id: str) -> dict[str, Any]:
-    await runtime.records.flush()
-    with RecordDatabase(runtime._folder) as book:
-        found = book.get(invocation_id)
+    await runtime.journal.flush()
+    found = await runtime.records.get(invocation_id)
     assert found is not None
     return found
 
@@ -99,7 +97,7 @@ async def test_a_harness_acts_through_the_gateway_and_reaches_nothing_else(runti
     assert [block.kind for block in await runtime.state.chains.blocks("ch_1")] == ["system", "output"]
     assert (await record(runtime, outcome.invocation_id))["granted"]["network"] == "none"
     (delivery,) = await over(runtime, 1)
-    assert (delivery.status, delivery.event.subject.id) == ("acknowledged", begun[1]["run_id"])
+    assert (delivery.status, delivery.event.subject.id) == ("acked", begun[1]["run_id"])
     assert delivery.event.summary == {"task": "look", "output": "seen", "status": "succeeded"}
 
 
@@ -143,8 +141,7 @@ async def test_child_runs_are_counted_and_nesting_ends(runtime_of) -> None:
     assert body["policy"] == {"max_depth": 0, "max_child_runs": 2, "allow_compaction": True}
     assert body["trigger"]["type"] == "child_run"
     assert await refusals(runtime, outcome) == ["too_many_child_runs"]
-    with RecordDatabase(runtime._folder) as book:
-        assert {each["trace_id"] for each in book.latest(10)} == {"tr_0"}
+    assert {each["trace_id"] for each in await runtime.records.latest(10)} == {"tr_0"}
 
 
 @pytest.mark.clause("VAI-58", "VAI-59")
@@ -226,7 +223,7 @@ async def test_what_a_harness_began_ends_with_it(runtime_of, end: str) -> None:
     assert outcome.status == ("cancelled" if end == "cancelled" else "succeeded")
     await until(lambda: not runtime.invoker.running and not runtime.gateway._leaving)
     assert not runtime.gateway.guests
-    assert await runtime.state.runs.invocations_with_running() == []
+    assert await running_runs(runtime) == []
     began = outcome.result["artifacts"] if outcome.ok else heard[0]["done"]
     (_, own), (_, child) = began[:2]
     for run_id in (own["run_id"], child["run_id"]):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
@@ -15,12 +16,14 @@ import pytest
 
 import plughost
 from plughost.clock import best_clock
-from plughost.vai import sqlite
 from plughost.vai.bindings.binding import BindingPolicy
 from plughost.vai.bindings.permissions import AskedPermissions, grant
-from plughost.vai.records.database import RecordDatabase
-from plughost.vai.records.journal import SUFFIX, Journal, recover
+from plughost.vai.database import sqlite
+from plughost.vai.database.open_database import open_database
+from plughost.vai.records.journal import SUFFIX, Journal
 from plughost.vai.records.record import EventLogged, Finished, RecordedBinding, Started
+from plughost.vai.records.records import Records
+from tests.support.records import RecordBook, recover
 
 GRANTED = grant(
     AskedPermissions(execution_class="isolated", timeout_ms=1000, max_concurrency=1),
@@ -57,13 +60,22 @@ def ended(number: int, status: str = "succeeded", **other: object) -> Finished:
     return Finished(invocation_id=f"inv_{number}", ended_at=2000.0, status=status, **other)  # type: ignore[arg-type]
 
 
-@pytest.fixture
-async def journal(tmp_path: Path):
+@asynccontextmanager
+async def opened(folder: Path):
+    """A journal in front of the database of a folder."""
     clock = best_clock(asyncio.get_running_loop())
-    journal = Journal(str(tmp_path), clock)
+    database = open_database(str(folder))
+    journal = Journal(str(folder), Records(database), clock)
     yield journal
     await journal.close()
+    await database.close()
     clock.close()
+
+
+@pytest.fixture
+async def journal(tmp_path: Path):
+    async with opened(tmp_path) as journal:
+        yield journal
 
 
 @pytest.mark.clause("VAI-94", "VAI-91")
@@ -80,7 +92,7 @@ async def test_what_is_told_is_in_the_book(journal: Journal, tmp_path: Path) -> 
     )
     journal.append(ended(1, "retryable_failure", reason="crashed", retries=2, confined_by=("seccomp",)))
     await journal.flush()
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         told = book.get("inv_1")
         assert told is not None
         expected = {
@@ -105,7 +117,7 @@ async def test_the_first_end_counts_and_lines_taken_twice_change_nothing(
     recover(str(tmp_path))
     recover(str(tmp_path))
     await journal.flush()
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         assert [(row["status"], row["reason"]) for row in book.latest(10)] == [
             ("cancelled", "deadline_exceeded")
         ]
@@ -116,30 +128,30 @@ async def test_the_newest_come_first_and_can_be_chosen(journal: Journal, tmp_pat
         journal.append(began(number))
         journal.append(ended(number, "failed" if number % 2 else "succeeded"))
     await journal.flush()
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         assert [row["invocation_id"] for row in book.latest(2)] == ["inv_4", "inv_3"]
         assert [row["invocation_id"] for row in book.latest(9, status="failed")] == ["inv_3", "inv_1"]
         assert book.latest(9, export="other") == []
 
 
 async def test_a_journal_that_ends_well_leaves_only_the_book(tmp_path: Path) -> None:
-    clock = best_clock(asyncio.get_running_loop())
-    journal = Journal(str(tmp_path), clock)
-    journal.append(began(1))
-    journal.append(ended(1))
-    await journal.close()
-    clock.close()
-    assert [path.name for path in tmp_path.iterdir()] == ["invocations.db"]
+    async with opened(tmp_path) as journal:
+        journal.append(began(1))
+        journal.append(ended(1))
+    assert [path.name for path in tmp_path.iterdir()] == ["vai.db"]
 
 
 WRITER = textwrap.dedent(
     """
     import asyncio, sys
     from plughost.clock import best_clock
+    from plughost.vai.database.open_database import open_database
     from plughost.vai.records.journal import Journal
+    from plughost.vai.records.records import Records
     from tests.vai.invocations.test_journal import began, ended
     async def main():
-        journal = Journal(sys.argv[1], best_clock(asyncio.get_running_loop()))
+        records = Records(open_database(sys.argv[1]))
+        journal = Journal(sys.argv[1], records, best_clock(asyncio.get_running_loop()))
         number = 0
         while True:
             journal.append(began(number))
@@ -164,12 +176,12 @@ def test_after_kill_9_every_released_answer_is_recorded_and_the_rest_is_ended(
         assert writer.stdout is not None
         released = [int(writer.stdout.readline()) for _ in range(answers)]
         recover(str(tmp_path))  # of a living one: nothing is ended for it
-        with RecordDatabase(str(tmp_path)) as book:
+        with RecordBook(str(tmp_path)) as book:
             assert not [row for row in book.latest(99999) if row["reason"] == "host_ended"]
         os.kill(writer.pid, signal.SIGKILL)
         released += map(int, writer.stdout.read().splitlines())
     recover(str(tmp_path))
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         status = {row["invocation_id"]: (row["status"], row["reason"]) for row in book.latest(999_999)}
     assert all(status[f"inv_{number}"] == ("succeeded", None) for number in released)
     assert set(status.values()) <= {("succeeded", None), ("failed", "host_ended")}
@@ -188,7 +200,7 @@ def test_a_broken_line_loses_no_other(tmp_path: Path) -> None:
     ]
     (tmp_path / f"dead{SUFFIX}").write_bytes(b"\n".join(lines))
     recover(str(tmp_path))
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         assert [(row["invocation_id"], row["status"]) for row in book.latest(9)] == [("inv_1", "succeeded")]
 
 
@@ -202,7 +214,7 @@ async def test_more_than_a_file_holds(journal: Journal, tmp_path: Path, monkeypa
     recover(str(tmp_path))
     await journal.flush()
     assert len(list(tmp_path.glob(f"*{SUFFIX}"))) == 1
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         told = book.get("inv_1")
         assert told is not None
         assert [each["event"] for each in told["events"]] == [long] * 3
@@ -211,27 +223,24 @@ async def test_more_than_a_file_holds(journal: Journal, tmp_path: Path, monkeypa
 def test_a_file_that_was_never_finished_is_swept(tmp_path: Path) -> None:
     (tmp_path / f"abc.1{SUFFIX}.new").write_bytes(b"")
     recover(str(tmp_path))
-    assert [path.name for path in tmp_path.iterdir()] == ["invocations.db"]
+    assert [*tmp_path.iterdir()] == []
 
 
 async def test_a_full_disk_is_met_before_anything_is_half_written(tmp_path: Path, monkeypatch) -> None:
     def full(fd: int, start: int, size: int) -> None:
         raise OSError(28, "No space left on device")
 
-    clock = best_clock(asyncio.get_running_loop())
-    journal = Journal(str(tmp_path), clock)
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(plughost.PluginError, match="records cannot be kept: No space"):
-        journal.append(
-            EventLogged(invocation_id="inv_1", number=0, at=1.0, event={"message": "x" * (5 << 20)})
-        )
-    journal.append(began(1))
-    journal.append(ended(1))
-    await journal.close()
-    clock.close()
-    with RecordDatabase(str(tmp_path)) as book:
+    async with opened(tmp_path) as journal:
+        monkeypatch.setattr(os, "posix_fallocate", full)
+        with pytest.raises(plughost.PluginError, match="records cannot be kept: No space"):
+            journal.append(
+                EventLogged(invocation_id="inv_1", number=0, at=1.0, event={"message": "x" * (5 << 20)})
+            )
+        journal.append(began(1))
+        journal.append(ended(1))
+    with RecordBook(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == ["succeeded"]
-    assert [path.name for path in tmp_path.iterdir()] == ["invocations.db"]
+    assert [path.name for path in tmp_path.iterdir()] == ["vai.db"]
 
 
 @pytest.mark.timeout(10)
@@ -250,7 +259,7 @@ def locked(tmp_path: Path, monkeypatch):
     """Another program writes to the database, and does not come to an end."""
     monkeypatch.setattr(sqlite, "BUSY_TIMEOUT", 0.01)
     recover(str(tmp_path))
-    other = sqlite3.connect(tmp_path / "invocations.db", isolation_level=None)
+    other = sqlite3.connect(tmp_path / "vai.db", isolation_level=None)
     yield other
     other.close()
 
@@ -268,14 +277,14 @@ async def test_what_a_locked_database_did_not_take_it_takes_later(
     told = complaints()
     locked.execute("BEGIN IMMEDIATE")
     journal.append(began(1))
-    with pytest.raises(plughost.PluginError, match=r"invocations.db cannot be used: database is locked"):
+    with pytest.raises(plughost.PluginError, match=r"vai.db cannot be used: database is locked"):
         await journal.flush()
     assert told == ["writing records is delayed"]
     journal.append(ended(1))
     locked.execute("ROLLBACK")
     await journal.close()
     assert [path.name for path in tmp_path.glob(f"*{SUFFIX}")] == []
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == ["succeeded"]
 
 
@@ -291,7 +300,7 @@ async def test_a_host_that_closes_while_the_database_is_locked_leaves_its_lines(
     locked.execute("ROLLBACK")
     recover(str(tmp_path))
     assert [path.name for path in tmp_path.glob(f"*{SUFFIX}")] == []
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == ["succeeded"]
 
 
@@ -312,7 +321,7 @@ async def test_a_file_that_a_live_host_removes_meanwhile_does_not_make_it_dead(
     monkeypatch.setattr(os, "open", then_gone)
     recover(str(tmp_path))
     monkeypatch.undo()
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == [None], "it still runs"
     journal.append(ended(1))
 
@@ -329,5 +338,5 @@ async def test_an_end_that_finds_a_full_disk_is_an_end_nevertheless(
     with pytest.raises(plughost.PluginError, match="records cannot be kept"):
         journal.append(ended(1, "failed", message="x" * (5 << 20)))
     await journal.flush()
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == ["failed"]

@@ -16,12 +16,16 @@ import plughost
 from plughost.cli.commands.vai.invocations import invocations
 from plughost.clock import best_clock
 from plughost.testing import VirtualClock
+from plughost.vai.database.errors import DatabaseUnavailable
+from plughost.vai.database.open_database import FILE, open_database
 from plughost.vai.records import journal as journals
-from plughost.vai.records.database import FILE, RecordDatabase
 from plughost.vai.records.journal import Journal
 from plughost.vai.records.record import MAX_TEXT, TRUNCATED, EventLogged, Finished
+from plughost.vai.records.records import Records
+from plughost.vai.records.recovery import recover
 from plughost.vai.records.retention import DAY, RecordLimits, Retention
 from tests.support import until
+from tests.support.records import RecordBook
 from tests.vai.invocations.test_journal import began, ended
 
 NOW = time.time()
@@ -40,18 +44,18 @@ def lines(number: int, *, age: float = 0.0, events: int = 1, size: int = 100) ->
 
 
 def kept(folder: Path) -> list[str]:
-    with RecordDatabase(str(folder)) as book:
+    with RecordBook(str(folder)) as book:
         return [row["invocation_id"] for row in reversed(book.latest(100_000))]
 
 
 def events_of(folder: Path) -> set[str]:
     with sqlite3.connect(folder / FILE) as connection:
-        found = {id for (id,) in connection.execute("SELECT DISTINCT invocation_id FROM events")}
+        found = {id for (id,) in connection.execute("SELECT DISTINCT invocation_id FROM invocation_events")}
     connection.close()
     return found
 
 
-def prune_all(book: RecordDatabase, retention: Retention) -> int:
+def prune_all(book: RecordBook, retention: Retention) -> int:
     removed, more = 0, True
     while more:
         bite = book.prune(retention, NOW)
@@ -116,7 +120,7 @@ async def test_what_is_told_of_an_end_is_bounded(bench):
 
 
 def test_what_is_older_goes_and_what_runs_stays(tmp_path):
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         book.insert("host", lines(1, age=40 * DAY))
         book.insert("host", lines(2, age=31 * DAY)[:-1])  # it still runs
         book.insert("host", lines(3, age=29 * DAY))
@@ -126,7 +130,7 @@ def test_what_is_older_goes_and_what_runs_stays(tmp_path):
 
 
 def test_the_oldest_go_until_the_rest_fits_and_the_file_shrinks(tmp_path):
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         for number in range(40):
             book.insert("host", lines(number, events=4, size=20_000))
         before = book.used
@@ -140,15 +144,15 @@ def test_the_oldest_go_until_the_rest_fits_and_the_file_shrinks(tmp_path):
 
 
 def test_without_limits_everything_is_kept(tmp_path):
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         book.insert("host", lines(1, age=4000 * DAY))
         assert book.prune(Retention(age=None, size=None), NOW).invocations == 0
         assert book.would_prune(Retention(age=None, size=None), NOW).invocations == 0
 
 
 def test_a_bite_is_small_however_much_there_is(tmp_path, monkeypatch):
-    monkeypatch.setattr("plughost.vai.records.database.MAX_BATCH_SECONDS", 0.0)
-    with RecordDatabase(str(tmp_path)) as book:
+    monkeypatch.setattr("plughost.vai.records.records.MAX_BATCH_SECONDS", 0.0)
+    with RecordBook(str(tmp_path)) as book:
         for number in range(3):
             book.insert("host", lines(number, age=31 * DAY))
         bite = book.prune(Retention(), NOW)
@@ -157,7 +161,7 @@ def test_a_bite_is_small_however_much_there_is(tmp_path, monkeypatch):
 
 
 def test_events_of_what_was_removed_are_not_kept(tmp_path):
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         first, *said, last = lines(1, age=31 * DAY, events=3)
         book.insert("host", [first, *said[:1], last])
         assert prune_all(book, Retention()) == 1
@@ -166,12 +170,14 @@ def test_events_of_what_was_removed_are_not_kept(tmp_path):
 
 
 async def test_a_host_prunes_when_it_starts_and_while_it_records(tmp_path):
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         book.insert("host", lines(1, age=31 * DAY))
     clock = VirtualClock()
-    journal = Journal(str(tmp_path), clock)
+    database = open_database(str(tmp_path))
+    await recover(str(tmp_path), database, Retention())
+    journal = Journal(str(tmp_path), Records(database), clock)
     assert kept(tmp_path) == []
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         for number in range(2, 700):
             book.insert("host", lines(number, age=31 * DAY))
     clock.advance(journals.PRUNE_EVERY)
@@ -185,6 +191,7 @@ async def test_a_host_prunes_when_it_starts_and_while_it_records(tmp_path):
     await until(all_gone)
     journal.append(ended(1000))
     await journal.close()
+    await database.close()
     assert kept(tmp_path) == ["inv_1000"]
 
 
@@ -192,25 +199,27 @@ async def test_what_waits_for_a_database_that_takes_nothing_is_bounded(tmp_path,
     monkeypatch.setattr(journals, "MAX_PENDING", 100_000)
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
     clock = best_clock(asyncio.get_running_loop())
-    journal = Journal(str(tmp_path), clock)
-    monkeypatch.setattr(journal, "_insert", _refused)
+    database = open_database(str(tmp_path))
+    journal = Journal(str(tmp_path), Records(database), clock)
+    monkeypatch.setattr(Records, "insert", _refused)
     journal.append(began(1))
     for number in range(1000):
         event = {"type": "x", "text": "y" * 1000}
         journal.append(EventLogged(invocation_id="inv_1", number=number, at=NOW, event=event))
-    assert journal._pending_bytes < 110_000
+    assert journal.pending_bytes < 110_000
     with pytest.raises(plughost.PluginError, match="wait for the database"):
         journal.append(began(2))
     journal.append(ended(1))
     monkeypatch.undo()
     await journal.close()
+    await database.close()
     clock.close()
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         assert [row["status"] for row in book.latest(9)] == ["succeeded"]
 
 
-def _refused(lines: list[bytes], prunes: bool) -> bool:
-    raise sqlite3.OperationalError("database is locked")
+async def _refused(records: Records, host: str, lines: list[bytes]) -> None:
+    raise DatabaseUnavailable("the database is locked")
 
 
 # From the command line
@@ -223,7 +232,7 @@ def pruned(folder: Path, *words: str) -> str:
 
 
 def test_the_command_removes_what_it_said_it_would(tmp_path):
-    with RecordDatabase(str(tmp_path)) as book:
+    with RecordBook(str(tmp_path)) as book:
         for number, age in enumerate((40, 20, 1)):
             book.insert("host", lines(number, age=age * DAY))
     told = json.loads(pruned(tmp_path, "--older-than", "7d", "--dry-run", "--json"))

@@ -17,7 +17,6 @@ import pytest
 import plughost
 from plughost.vai.invocations.invocation import Invocation
 from plughost.vai.invocations.requests import ToolRequest
-from plughost.vai.records.database import RecordDatabase
 from tests.support import until
 from tests.vai.invocations.conftest import TENANT, bound, over
 from tests.vai.invocations.test_harness import ask, wanted, with_a_chain
@@ -32,12 +31,9 @@ async def test_nothing_is_made_that_is_not_needed(runtime_of, ground: Path) -> N
     runtime = await runtime_of(bound("reads"))
     assert (await runtime.invoke(tool(do="echo"))).ok
     assert not runtime.gateway.is_open
-    await runtime.records.flush()
+    await runtime.journal.flush()
     made = {path.name.partition(".")[0] + path.suffix for path in (ground / "state").iterdir()}
-    assert "state.db" not in made
-    assert "deliveries.db" not in made
-    assert "deliveries.lock" not in made
-    assert (ground / "state/invocations.db").exists()
+    assert {name for name in made if not name.endswith(".journal")} <= {"vai.db", "vai.db-wal", "vai.db-shm"}
 
 
 @pytest.mark.clause("VAI-43")
@@ -67,9 +63,8 @@ async def test_it_closes_what_runs_and_leaves_nothing(runtime_of, ground: Path) 
     assert not socket.parent.exists()
     with pytest.raises(plughost.PluginError, match="closed"):
         await runtime.invoke(tool(do="echo"))
-    with RecordDatabase(str(ground / "state")) as book:
-        assert {each["status"] for each in book.latest(10)} == {"cancelled"}
     again = await runtime_of()
+    assert {each["status"] for each in await again.records.latest(10)} == {"cancelled"}
     (begun,) = [answer for _, answer in heard[0]["done"]]
     run = await again.state.runs.run(begun["run_id"])
     assert run.status == "cancelled"
@@ -91,7 +86,8 @@ HOST = textwrap.dedent(
         ground = Path(sys.argv[1])
         bindings = FixedBindings([bound("triage"), bound("reacts")])
         options = InvokerOptions(scratch_base=str(ground), sandbox="strict")
-        async with VaiRuntime(str(ground / "state"), Shelf(ground / "lab"), bindings, options=options) as runtime:
+        url, folder = sys.argv[2] or None, str(ground / "state")
+        async with VaiRuntime(folder, Shelf(ground / "lab"), bindings, database=url, options=options) as runtime:
             await with_a_chain(runtime)
             await runtime.publish(TENANT, completed(1, ["wait", "ack"]))
             child = ask("POST", "/v1/runs", {"export": "triage", "input": [{"do": "wait"}]})
@@ -110,16 +106,17 @@ HOST = textwrap.dedent(
 
 @pytest.mark.usefixtures("strict")
 @pytest.mark.clause("VAI-54", "VAI-39", "VAI-59")
-async def test_a_host_that_is_killed_in_the_middle_of_everything(runtime_of, ground: Path) -> None:
-    command = [sys.executable, "-c", HOST, str(ground)]
+async def test_a_host_that_is_killed_in_the_middle_of_everything(
+    runtime_of, ground: Path, runtime_url: str | None
+) -> None:
+    command = [sys.executable, "-c", HOST, str(ground), runtime_url or ""]
     environment = {**os.environ, "TMPDIR": str(ground)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as host:
         assert host.stdout is not None
         heard = json.loads(await asyncio.to_thread(host.stdout.readline))
         os.kill(host.pid, signal.SIGKILL)
     runtime = await runtime_of(bound("triage"), bound("reacts"))
-    with RecordDatabase(runtime._folder) as book:
-        left = [each for each in book.latest(10) if each["ended_at"] is not None]
+    left = [each for each in await runtime.records.latest(10) if each["ended_at"] is not None]
     assert {(each["export_kind"], each["status"], each["reason"]) for each in left} >= {
         ("harness", "failed", "host_ended"),
         ("hook", "failed", "host_ended"),
@@ -128,8 +125,40 @@ async def test_a_host_that_is_killed_in_the_middle_of_everything(runtime_of, gro
     run = await runtime.state.runs.run(child["run_id"])
     assert (run.status, run.reason) == ("failed", "host_ended")
     told = {each.event.subject.id: each for each in await over(runtime, 2)}
-    assert (told["run_1"].status, told["run_1"].attempt) == ("acknowledged", 2), "it was under way"
-    assert (told["run_2"].status, told["run_2"].attempt) == ("acknowledged", 1), "nobody had taken it yet"
+    assert (told["run_1"].status, told["run_1"].attempt) == ("acked", 2), "it was under way"
+    assert (told["run_2"].status, told["run_2"].attempt) == ("acked", 1), "nobody had taken it yet"
     assert (await runtime.state.chains.chain("ch_1")).scope == TENANT
     await runtime.publish(TENANT, completed(3))
     assert len(await over(runtime, 3)) == 3
+
+
+async def test_an_invocation_is_started_and_goes_on_by_itself(runtime_of) -> None:
+    runtime = await runtime_of(bound("reads"))
+    started = await runtime.start(tool(do="echo"))
+    record = await runtime.records.get(started.invocation_id)
+    assert record is not None, "its start is in the database before it begins"
+    assert (await started.outcome).ok
+    await runtime.journal.flush()
+    assert (await runtime.records.get(started.invocation_id))["status"] == "succeeded"
+
+
+async def test_one_key_starts_one_invocation_also_in_another_process(runtime_of) -> None:
+    first, second = await runtime_of(bound("reads")), await runtime_of(bound("reads"))
+    started = await asyncio.gather(
+        *(runtime.start(tool(do="echo"), key="k") for runtime in (first, second) for _ in range(10))
+    )
+    assert len({each.invocation_id for each in started}) == 1
+    (own,) = [each.outcome for each in started if each.outcome is not None]
+    assert (await own).ok
+    other = await first.start(tool(do="echo"), key="another")
+    assert other.invocation_id != started[0].invocation_id
+    assert (await other.outcome).ok
+    assert len(await second.records.latest(9)) == 2
+
+
+async def test_what_was_started_ends_with_its_host(runtime_of) -> None:
+    runtime = await runtime_of(bound("reads"))
+    started = await runtime.start(tool(do="wait"))
+    await until(lambda: runtime.invoker.running)
+    await runtime.__aexit__(None, None, None)
+    assert (await started.outcome).reason == "host_closed"

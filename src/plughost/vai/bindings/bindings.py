@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 from plughost.vai.bindings.binding import Binding, Scope
@@ -24,6 +24,12 @@ class Bindings(Protocol):
         May be called in any thread.
         """
 
+    def ids(self) -> Collection[str] | None:
+        """The ids of the bindings that this host delivers events to; None for all that there are."""
+
+    def scopes(self) -> Collection[Scope] | None:
+        """The tenants that this host serves; an organisation includes its projects. None for every tenant."""
+
 
 class FixedBindings:
     """Bindings from a list that does not change."""
@@ -44,3 +50,9 @@ class FixedBindings:
 
     def serves(self, scope: Scope) -> bool:
         return bool(self.of(scope))
+
+    def ids(self) -> Collection[str]:
+        return self._bindings.keys()
+
+    def scopes(self) -> Collection[Scope]:
+        return {binding.scope for binding in self._bindings.values()}

@@ -22,6 +22,7 @@ from plughost.vai.bindings.permissions import (
 )
 from plughost.vai.bindings.schemas import CompiledSchema, Schemas
 from plughost.vai.invocations.concurrency import ConcurrencyLimit
+from plughost.vai.invocations.fair_limit import FairLimit
 from plughost.vai.invocations.pool import PoolKey
 from plughost.vai.records.record import RecordedBinding
 from plughost.vai.retry_policy import may_retry
@@ -36,8 +37,8 @@ class PreparedBinding(msgspec.Struct, frozen=True, kw_only=True):
     granted: GrantedPermissions
     key: PoolKey
     concurrency: ConcurrencyLimit
-    """The concurrency limit of the binding; background work also needs a slot of the host's limit, its
-    parent."""
+    """The concurrency limit of the binding; background work also needs a slot of the host's workers, which
+    tenants share fairly: its parent."""
     retryable: bool
     """Whether its effects allow a retry."""
     recorded: msgspec.Raw
@@ -80,7 +81,7 @@ class Preparer:
         policy: BindingPolicy,
         *,
         reuse: str,
-        workers: ConcurrencyLimit,
+        workers: FairLimit,
     ) -> None:
         self._packages = packages
         self._schemas = schemas
@@ -126,11 +127,12 @@ class Preparer:
         granted = grant(_asked_permissions(export), policies, trusted_inline=package.trusted_inline)
         tenant = None if granted.execution_class == "inline" else binding.scope
         max_concurrency = granted.max_concurrency
-        parent = self._workers if granted.execution_class == "worker" else None
+        is_worker = granted.execution_class == "worker"
+        parent = self._workers.of(binding.scope.org_id, binding.binding_id) if is_worker else None
         same = (
             cached is not None
             and cached.granted.max_concurrency == max_concurrency
-            and cached.concurrency.parent is parent
+            and cached.concurrency.parent == parent
         )
         concurrency = (
             cached.concurrency if cached is not None and same else ConcurrencyLimit(max_concurrency, parent)

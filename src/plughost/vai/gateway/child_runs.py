@@ -17,8 +17,8 @@ from plughost.vai.gateway.tenancy import bound, its_own, named
 from plughost.vai.invocations.invocation import Invocation, Invoker, Related
 from plughost.vai.invocations.outcome import Outcome
 from plughost.vai.invocations.requests import HarnessRequest
-from plughost.vai.state.database import TenantState
 from plughost.vai.state.runs import CANCELLED, RunRecord
+from plughost.vai.state.state import TenantState
 
 LONGEST_WAIT = 60_000
 """Milliseconds that one look at a run may wait for its end."""

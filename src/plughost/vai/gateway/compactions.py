@@ -16,7 +16,7 @@ from plughost.vai.gateway.reading import BYTES_PER_TOKEN
 from plughost.vai.gateway.tenancy import bound, its_own, named
 from plughost.vai.invocations.invocation import Invocation, Invoker, Related
 from plughost.vai.invocations.requests import CompactionRequest
-from plughost.vai.state.database import TenantState
+from plughost.vai.state.state import TenantState
 
 MOST_BYTES = 32 << 20
 """Of a chain that is compacted: it is held in memory, and handed over in a scratch folder."""

@@ -27,10 +27,11 @@ from plughost.vai.gateway.refusals import Refusals
 from plughost.vai.gateway.routes import ROUTES, Endpoint, find
 from plughost.vai.invocations.execution import Execution
 from plughost.vai.invocations.invocation import Invoker
+from plughost.vai.invocations.signing_key import SigningKeys
 from plughost.vai.invocations.tokens import Delegation, InvalidToken, OutOfScope, SigningIssuer
 from plughost.vai.records.record import RecordSink
-from plughost.vai.state.database import TenantState
 from plughost.vai.state.runs import CANCELLED
+from plughost.vai.state.state import TenantState
 
 PREFIX = "plughost-gateway-"
 SOCKET = "api"
@@ -45,11 +46,13 @@ class Gateway:
         records: RecordSink,
         bindings: Bindings,
         invoker: Invoker,
+        signing_keys: SigningKeys,
         *,
         bounds: HttpLimits | None = None,
     ) -> None:
         self._state = state
         self._refusals = Refusals(records)
+        self._signing_keys = signing_keys
         self._bounds = bounds
         self._issuer: SigningIssuer | None = None
         self._server: HttpServer | None = None
@@ -80,7 +83,7 @@ class Gateway:
     async def open(self) -> str:
         async with self._opening:
             if self._server is None:
-                self._issuer = self._issuer or SigningIssuer()
+                self._issuer = self._issuer or SigningIssuer(await self._signing_keys.load())
                 if self._lock < 0:
                     self._folder, self._lock = _place()
                 server = HttpServer(self._admit, self._bounds)

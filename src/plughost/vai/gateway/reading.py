@@ -11,7 +11,7 @@ from plughost.vai.gateway.guest import Guest
 from plughost.vai.gateway.messages import HttpAnswer, HttpProblem, RequestHead, number, read
 from plughost.vai.gateway.tenancy import its_own, named
 from plughost.vai.state.chains import Block
-from plughost.vai.state.database import TenantState
+from plughost.vai.state.state import TenantState
 
 BYTES_PER_TOKEN = 4
 """A rough estimate; compactors count for themselves."""

@@ -5,12 +5,26 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import Protocol
+
+
+class ParentLimit(Protocol):
+    """A limit that several bindings share."""
+
+    def enter_now(self) -> bool:
+        """Takes a slot without waiting; False when none is free."""
+
+    async def enter(self) -> None:
+        """Takes a slot, and waits for it when none is free."""
+
+    def leave(self) -> None:
+        """Frees the slot, for whoever is next."""
 
 
 class ConcurrencyLimit:
     """Limits concurrency to `limit` slots. With a `parent`, a slot is needed in both."""
 
-    def __init__(self, limit: int, parent: ConcurrencyLimit | None = None) -> None:
+    def __init__(self, limit: int, parent: ParentLimit | None = None) -> None:
         self.parent = parent
         self._free = limit
         self._waiting: deque[asyncio.Future[None]] = deque()

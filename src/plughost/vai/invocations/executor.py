@@ -100,6 +100,8 @@ class Executor:
         prepared = execution.prepared
         if not prepared.concurrency.enter_now() and not await self._enter_in_time(execution):
             why = f"no slot was free in time; the maximum is {prepared.granted.max_concurrency}"
+            if prepared.concurrency.parent is not None:
+                why += f" for the binding, and {self._options.workers} for all background work"
             return execution.make_outcome("retryable_failure", "no_room", why)
         try:
             while True:

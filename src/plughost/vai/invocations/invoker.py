@@ -12,6 +12,8 @@ import secrets
 from collections.abc import AsyncGenerator
 from typing import Any
 
+import msgspec
+
 from plughost.clock import Clock
 from plughost.errors import Stopped
 from plughost.host import Host
@@ -20,9 +22,9 @@ from plughost.vai.bindings.package import PackageSource
 from plughost.vai.bindings.prepared import PreparedBinding, Preparer
 from plughost.vai.bindings.schemas import Schemas
 from plughost.vai.bindings.secret_source import SecretSource
-from plughost.vai.invocations.concurrency import ConcurrencyLimit
-from plughost.vai.invocations.execution import start_execution
+from plughost.vai.invocations.execution import Execution, start_execution
 from plughost.vai.invocations.executor import Executor
+from plughost.vai.invocations.fair_limit import FairLimit
 from plughost.vai.invocations.invocation import Invocation, OnEvent
 from plughost.vai.invocations.options import InvokerOptions
 from plughost.vai.invocations.outcome import Outcome
@@ -30,6 +32,14 @@ from plughost.vai.invocations.streaming import stream
 from plughost.vai.invocations.token_issuer import TokenIssuer
 from plughost.vai.records.record import RecordSink
 from plughost.vai.state.chains import ChainSink
+
+
+class StartedInvocation(msgspec.Struct, frozen=True):
+    """An invocation that was started, perhaps earlier with the same key."""
+
+    invocation_id: str
+    outcome: asyncio.Task[Outcome] | None = None
+    """Its outcome, to be awaited; None when it was started before."""
 
 
 class LocalInvoker:
@@ -69,12 +79,14 @@ class LocalInvoker:
             Schemas(),
             self._options.policy,
             reuse=self._options.reuse,
-            workers=ConcurrencyLimit(self._options.workers),
+            workers=FairLimit(self._options.workers, self._options.reserved_workers),
         )
         self._prefix = f"inv_{secrets.token_hex(5)}"
         self._numbers = itertools.count(1)
         self._loop = asyncio.get_running_loop()  # kept, since asking for it takes a system call
         self._running: dict[str, asyncio.Task[Any]] = {}
+        self._started: set[asyncio.Task[Outcome]] = set()
+        """Invocations that nobody may wait for."""
         self._closed = False
         self._all_ended: asyncio.Future[None] | None = None
 
@@ -97,18 +109,43 @@ class LocalInvoker:
 
     async def invoke(self, invocation: Invocation, on_event: OnEvent | None = None) -> Outcome:
         """Executes and records one invocation; see `Invoker.invoke`."""
+        execution = await self._new_execution(invocation, on_event)
+        self._records.append(execution.started_entry())
+        return await self._execute(execution)
+
+    async def start(
+        self, invocation: Invocation, on_event: OnEvent | None = None, *, key: str | None = None
+    ) -> StartedInvocation:
+        """Starts an invocation and returns without its outcome. Its start is on disk before it begins.
+
+        `key` is an idempotency key of the tenant: an invocation that was started with it before, in whichever
+        process, is not started again.
+        """
+        execution = await self._new_execution(invocation, on_event)
+        first = await self._records.commit_start(execution.started_entry(), key)
+        if first != execution.id:
+            return StartedInvocation(first)
+        task = self._loop.create_task(self._execute(execution))
+        self._started.add(task)
+        task.add_done_callback(self._started.discard)
+        return StartedInvocation(execution.id, task)
+
+    async def _new_execution(self, invocation: Invocation, on_event: OnEvent | None) -> Execution:
         if self._closed:
             raise Stopped("this host is closed")
         prepared = self._preparer.cached(invocation.binding)
         if prepared is None or prepared.config is not None:
             prepared = await self.prepare(invocation.binding)
+        if self._records.is_behind:
+            await self._records.catch_up()
         if self._closed:  # meanwhile
             raise Stopped("this host is closed")
         id = f"{self._prefix}{next(self._numbers):x}"
-        execution = start_execution(
+        return start_execution(
             id, invocation, prepared, self._clock, self._records, on_event, self._options.records
         )
-        self._records.append(execution.started_entry())
+
+    async def _execute(self, execution: Execution) -> Outcome:
         task = asyncio.current_task(self._loop)
         assert task is not None
         self._running[execution.id] = task

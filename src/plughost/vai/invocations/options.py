@@ -30,7 +30,9 @@ class InvokerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Whether an isolated process serves its `binding`, or only one `invocation`."""
     most_processes: int = 64
     workers: int = 4
-    """Concurrent invocations of class worker (background work), over all bindings."""
+    """Concurrent invocations of class worker (background work), over all bindings. Organisations share them
+    fairly, and within an organisation its bindings: a free one goes to whoever has the fewest. Beyond them, a
+    quarter as many, but at least one, are for organisations of which none is running."""
     idle: float = 300.0
     """Seconds after which an unused process is stopped."""
     tries: Backoff = TOOL_TRIES
@@ -50,3 +52,8 @@ class InvokerOptions(msgspec.Struct, frozen=True, kw_only=True):
             if type(count := getattr(self, name)) is not int or count < 1:
                 raise InvalidSpec(f"{name} is {truncate(count)}; expected a whole number of at least 1")
         check_seconds("idle", self.idle)
+
+    @property
+    def reserved_workers(self) -> int:
+        """Further concurrent invocations of class worker, for organisations of which none is running."""
+        return max(1, self.workers // 4)

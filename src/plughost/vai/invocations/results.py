@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from typing import Any
 
 import msgspec
@@ -12,6 +11,7 @@ from plughost._util.text import TruncatedText
 from plughost.contracts.vai.results import outcome as read_outcome
 from plughost.contracts.vai.results import plain
 from plughost.errors import HostFailed, PluginError
+from plughost.vai.database.errors import DatabaseUnavailable
 from plughost.vai.invocations.artifacts import collect_artifacts
 from plughost.vai.invocations.execution import Execution
 from plughost.vai.invocations.outcome import NO_REASON_GIVEN, PLUGIN_REASON_PREFIX, Outcome, verdict
@@ -81,8 +81,9 @@ class ResultHandler:
         if self._chains is not None:
             try:
                 result = await self._write_to_chain(self._chains, execution, result)
-            except (OSError, sqlite3.Error) as error:
-                raise HostFailed(f"its result could not be written into a chain: {error}") from error
+            except (OSError, DatabaseUnavailable) as error:
+                why = error.message if isinstance(error, DatabaseUnavailable) else error
+                raise HostFailed(f"its result could not be written into a chain: {why}") from error
         return msgspec.structs.replace(outcome, payload=result)
 
     async def _write_to_chain(self, chains: ChainSink, execution: Execution, result: Any) -> Any:

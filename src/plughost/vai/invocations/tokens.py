@@ -1,25 +1,26 @@
 """Delegation tokens: a credential per invocation, valid for its scopes of the gateway's API only.
 
 A token is a JWT, signed with Ed25519, behind the prefix `vai_dlg_`. It is valid while its invocation runs:
-the issuer keeps the list of those, so a token is revoked with its invocation, even before it expires.
+the issuer keeps the list of those, so a token is revoked with its invocation, even before it expires. All
+processes of a database sign with one key (`SigningKeys`), which its header names.
 """
 
 from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
 from plughost.errors import Denied
+from plughost.vai.invocations.signing_key import SigningKey
 
 PREFIX = "vai_dlg_"
 SHAPE = rf"{PREFIX}[\w.-]+|{base64.b64encode(PREFIX.encode() + b'e').decode()}[\w+/-]*"
 """A regular expression for any token, also in base64: every JWT begins with `e`."""
 ALGORITHM = "Ed25519"
-HEADER = {"alg": ALGORITHM, "typ": "JWT"}
 AUDIENCE = "vai.gateway"
 ISSUER = "plughost"
 MAX_LENGTH = 4096
@@ -66,19 +67,20 @@ class TokenVerifier(Protocol):
 
 
 class SigningIssuer:
-    """Signs delegation tokens for running invocations and verifies them. The private key never leaves the
-    process."""
+    """Signs delegation tokens for running invocations of this process, and verifies them. The first of `keys`
+    signs; tokens of all of them are accepted."""
 
-    def __init__(self, now: Callable[[], float] = time.time) -> None:
-        try:
-            from joserfc import jwt
-            from joserfc.jwk import OKPKey
-        except ImportError as error:
-            raise Denied("delegated credentials need joserfc", hint="pip install 'plughost[vai]'") from error
-        self._key: Any = OKPKey.generate_key("Ed25519")
-        trial: str = jwt.encode(HEADER, {}, self._key, algorithms=[ALGORITHM])
-        self._header = PREFIX + trial.partition(".")[0]
-        """The prefix and header with which each of our tokens begins."""
+    def __init__(self, keys: Sequence[SigningKey], now: Callable[[], float] = time.time) -> None:
+        from joserfc import jwt
+
+        self._header = _header(keys[0])
+        self._key: Any = keys[0].as_jwk()
+        self._keys: dict[str, Any] = {}
+        """The key for each beginning, prefix and header, that our tokens have."""
+        for key in keys:
+            jwk = key.as_jwk()
+            trial: str = jwt.encode(_header(key), {}, jwk, algorithms=[ALGORITHM])
+            self._keys[PREFIX + trial.partition(".")[0]] = jwk
         self._now = now
         self._running: dict[str, Delegation] = {}
 
@@ -102,7 +104,7 @@ class SigningIssuer:
             "scope": " ".join(delegation.scopes),
             "exp": int(delegation.expires_at) + 1,  # whole seconds; `verify` checks the exact deadline
         }
-        token: str = jwt.encode(HEADER, claims, self._key, algorithms=[ALGORITHM])
+        token: str = jwt.encode(self._header, claims, self._key, algorithms=[ALGORITHM])
         self._running[delegation.invocation_id] = delegation
         return PREFIX + token
 
@@ -116,10 +118,11 @@ class SigningIssuer:
 
         if not token.startswith(PREFIX) or len(token) > MAX_LENGTH:
             raise Denied("this is not a delegation token")
-        if token.partition(".")[0] != self._header:  # a header that is not ours is not even parsed
+        key = self._keys.get(token.partition(".")[0])
+        if key is None:  # a header that is not ours is not even parsed
             raise InvalidToken("the delegation token was not issued by this host", _unverified_id(token))
         try:
-            claims = jwt.decode(token.removeprefix(PREFIX), self._key, algorithms=[ALGORITHM]).claims
+            claims = jwt.decode(token.removeprefix(PREFIX), key, algorithms=[ALGORITHM]).claims
         except (errors.JoseError, ValueError) as error:
             raise InvalidToken(
                 "the delegation token was not issued by this host", _unverified_id(token)
@@ -133,6 +136,10 @@ class SigningIssuer:
         if scope not in delegation.scopes:
             raise OutOfScope(f"the delegation does not include {scope}", delegation)
         return delegation
+
+
+def _header(key: SigningKey) -> dict[str, str]:
+    return {"alg": ALGORITHM, "typ": "JWT", "kid": key.name}
 
 
 def _unverified_id(token: str) -> str:

@@ -2,9 +2,10 @@
 batches.
 
 Lines are written into a memory-mapped file: that costs a call next to nothing, and survives kill -9 (not a
-power cut). Inserting lines into the database is idempotent, so nobody needs to remember how far it got. A
-host holds the locks of its files while it lives; whoever finds files without a lock records the invocations
-that their host left running as failed. Records that exceed the retention are removed in small batches.
+power cut). The database is filled from the files, so what waits for it takes no memory. Inserting lines is
+idempotent, so nobody needs to remember how far it got. A host holds the locks of its files while it lives;
+whoever finds files without a lock ends what their host left running (`recovery.py`). Records that exceed the
+retention are removed in small batches, and so is what other pruners remove.
 """
 
 from __future__ import annotations
@@ -14,17 +15,16 @@ import fcntl
 import mmap
 import os
 import secrets
-import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 import msgspec
 
 from plughost.clock import Clock, Timer
 from plughost.errors import PluginError
-from plughost.vai.records.database import RecordDatabase
-from plughost.vai.records.record import Entry, EventLogged, Finished
-from plughost.vai.records.retention import Retention
+from plughost.vai.records.record import Entry, EventLogged, Finished, Started
+from plughost.vai.records.records import Records
+from plughost.vai.records.retention import Pruner, Retention
 
 SUFFIX = ".journal"
 NEW = ".new"
@@ -34,51 +34,90 @@ DELAY = 0.2
 """Longest time in seconds before a line is copied to the database."""
 RETRY_DELAY = 5.0
 """Seconds until the next attempt after the database failed."""
-BATCH = 64
-"""Lines inserted at a time: the thread that inserts them blocks the others (GIL) for that long."""
-BATCH_PAUSE = 0.002
-"""Pause between two batches, in seconds."""
+BATCH_BYTES = 256 << 10
+"""Bytes of lines inserted at a time: other transactions wait for that long."""
+CATCH_UP = 32 << 20
+"""Bytes of lines that wait for the database, above which a caller waits before it starts an invocation."""
 MAX_PENDING = 64 << 20
 """Limit in bytes of lines that wait for the database, and so of the files. Above it no invocation starts and
 events are left out. The end of a running invocation is always written."""
 PRUNE_EVERY = 60.0
 """Seconds between two prunings, while records are written."""
+CLOSE_SECONDS = 10.0
+"""Seconds for the database to take the last lines. What it does not take, the next host inserts."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Journal:
-    """The journal files of this process, and the database that all processes of one folder share."""
+    """The journal files of this process, in front of the records in the database."""
 
-    def __init__(self, folder: str, clock: Clock, retention: Retention | None = None) -> None:
+    def __init__(
+        self,
+        folder: str,
+        records: Records,
+        clock: Clock,
+        retention: Retention | None = None,
+        pruners: Sequence[Pruner] = (),
+    ) -> None:
         self._retention = retention or Retention()
-        recover(folder, self._retention)
+        self._pruners = pruners
+        """Called whenever records are pruned."""
         self._folder = folder
+        self._records = records
         self._clock = clock
-        self._host = secrets.token_hex(8)
+        self.host = secrets.token_hex(8)
+        """The name of this process in records and leases."""
         self._numbers = 0
+        os.makedirs(folder, 0o700, exist_ok=True)
         self._file = self._next_file(FILE_BYTES)
         self._full: list[_JournalFile] = []
-        self._pending: list[bytes] = []
-        self._pending_bytes = 0
+        self._unwritten: list[bytes] = []
+        """Ends of invocations that found no room on the disk."""
+        self._appended = 0
+        self._stored = 0
+        """Bytes of lines that the database has; of `_appended`."""
         self._prune_at = clock.time()
         self._timer: Timer | None = None
         self._flush_task: asyncio.Task[None] | None = None
-        self._database: RecordDatabase | None = None
+        self._caught_up: list[asyncio.Future[None]] = []
         self._closed = False
         self._is_pruning = False
         """Whether there is more to remove than the last batch."""
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of lines that the database does not have yet."""
+        return self._appended - self._stored
+
+    @property
+    def is_behind(self) -> bool:
+        """See `RecordSink.is_behind`."""
+        return self._appended - self._stored > CATCH_UP
+
+    async def catch_up(self) -> None:
+        """Waits until the database has taken enough of the lines; see `RecordSink.catch_up`. Also returns if
+        the database fails: then `append` has the last word."""
+        if self.is_behind and not self._closed:
+            self._start_flush()
+            waiter = asyncio.get_running_loop().create_future()
+            self._caught_up.append(waiter)
+            await waiter
+
+    async def commit_start(self, started: Started, key: str | None) -> str:
+        """See `RecordSink.commit_start`. This one goes to the database at once, past the files."""
+        return await self._records.commit_start(self.host, started, key)
 
     def append(self, entry: Entry) -> None:
         """Writes one entry to the journal; implements `RecordSink.append`. PluginError when there is no
         room."""
         line = _encode(entry) + b"\n"
-        if self._pending_bytes > MAX_PENDING and not isinstance(entry, Finished):
+        if self._appended - self._stored > MAX_PENDING and not isinstance(entry, Finished):
             if isinstance(entry, EventLogged):
                 return  # no room for events until the database accepts records again
             raise PluginError(
-                f"records cannot be kept: {self._pending_bytes} bytes of them wait for the database",
-                hint=f"check why {self._folder} cannot be written",
+                f"records cannot be kept: {self.pending_bytes} bytes of them wait for the database",
+                hint=f"check why the database does not take them; {self._folder} has the lines",
             )
         try:
             self._file.write(line)
@@ -87,18 +126,18 @@ class Journal:
                 file = self._next_file(max(FILE_BYTES, len(line)))
             except OSError as error:
                 if isinstance(entry, Finished):  # the invocation has ended: keep that in memory at least
-                    self._enqueue(line)
+                    self._unwritten.append(line)
+                    self._on_appended(len(line))
                 raise PluginError(
                     f"records cannot be kept: {error.strerror}", hint=f"free disk space for {self._folder}"
                 ) from error
             self._full.append(self._file)
             self._file = file
             file.write(line)
-        self._enqueue(line)
+        self._on_appended(len(line))
 
-    def _enqueue(self, line: bytes) -> None:
-        self._pending.append(line)
-        self._pending_bytes += len(line)
+    def _on_appended(self, size: int) -> None:
+        self._appended += size
         if self._timer is None:
             self._schedule_flush()
 
@@ -108,67 +147,79 @@ class Journal:
 
     async def flush(self) -> None:
         """Waits until every entry is in the database."""
-        while self._pending or self._flush_task is not None:
+        while self.pending_bytes or self._flush_task is not None:
             self._start_flush()
             if self._flush_task is not None:
                 await asyncio.shield(self._flush_task)
                 await asyncio.sleep(0)  # lets the done callback run, which clears the task
 
     async def close(self) -> None:
-        """Copies everything to the database and closes it. On failure the files stay for the next host."""
+        """Copies everything to the database. On failure the files stay for the next host."""
         if self._closed:
             return
         self._closed = True
         try:
-            await self.flush()
+            await asyncio.wait_for(self.flush(), CLOSE_SECONDS)
             self._file.remove()
-        except (
-            PluginError,
-            sqlite3.Error,
-        ):  # told already; the next who settles takes them in
+        except (PluginError, TimeoutError):  # told already; the next host inserts the lines
+            if self._flush_task is not None:
+                self._flush_task.cancel()
+                await asyncio.wait([self._flush_task])
             for file in (*self._full, self._file):
                 file.close()
         finally:
             if self._timer is not None:
                 self._timer.cancel()
-            if self._database is not None:
-                self._database.close()
+            self._release_waiting()
 
     def _next_file(self, size: int) -> _JournalFile:
         self._numbers += 1
-        return _JournalFile(os.path.join(self._folder, f"{self._host}.{self._numbers}{SUFFIX}"), size)
+        return _JournalFile(os.path.join(self._folder, f"{self.host}.{self._numbers}{SUFFIX}"), size)
 
     def _start_flush(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._flush_task is None and (self._pending or self._is_pruning):
+        if self._flush_task is None and (self.pending_bytes or self._is_pruning):
             self._flush_task = asyncio.get_running_loop().create_task(self._flush_pending())
             self._flush_task.add_done_callback(self._on_flushed)
 
     async def _flush_pending(self) -> None:
-        lines, full = len(self._pending), len(self._full)
-        taken = self._pending[:lines]
-        prunes = self._clock.time() >= self._prune_at
-        more = await asyncio.to_thread(self._insert, taken, prunes)
-        del self._pending[:lines]
-        self._pending_bytes -= sum(map(len, taken))
-        if prunes:
-            self._is_pruning = more
-            self._prune_at = self._clock.time() + (0.0 if more else PRUNE_EVERY)
-        while full:  # only now: as long as a file exists, others insert its lines
-            self._full.pop(0).remove()
-            full -= 1
+        while self._full:
+            await self._store_file(self._full[0])
+            self._full.pop(0).remove()  # only now: as long as a file exists, others insert its lines
+        await self._store_file(self._file)
+        if unwritten := self._unwritten[:]:
+            await self._records.insert(self.host, unwritten)
+            del self._unwritten[: len(unwritten)]
+            self._on_stored(sum(map(len, unwritten)))
+        if self._clock.time() >= self._prune_at:
+            self._is_pruning = await self._prune(time.time())
+            self._prune_at = self._clock.time() + (0.0 if self._is_pruning else PRUNE_EVERY)
 
-    def _insert(self, lines: list[bytes], prunes: bool) -> bool:
-        """Inserts lines into the database, and prunes one batch. Returns whether there is more to prune."""
-        if self._database is None:
-            self._database = RecordDatabase(self._folder)
-        for start in range(0, len(lines), BATCH):
-            self._database.insert(self._host, lines[start : start + BATCH])
-            if start + BATCH < len(lines):
-                time.sleep(BATCH_PAUSE)
-        return prunes and self._database.prune(self._retention, time.time()).more
+    async def _prune(self, now: float) -> bool:
+        """Removes one small batch of each kind; returns whether there is more to remove."""
+        more = (await self._records.prune(self._retention, now)).more
+        for pruner in self._pruners:
+            more = (await pruner.prune(now)).more or more
+        return more
+
+    async def _store_file(self, file: _JournalFile) -> None:
+        while lines := file.next_lines(BATCH_BYTES):
+            await self._records.insert(self.host, lines.splitlines())
+            file.stored += len(lines)
+            self._on_stored(len(lines))
+
+    def _on_stored(self, size: int) -> None:
+        self._stored += size
+        if self._caught_up and not self.is_behind:
+            self._release_waiting()
+
+    def _release_waiting(self) -> None:
+        waiting, self._caught_up = self._caught_up, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _on_flushed(self, task: asyncio.Task[None]) -> None:
         self._flush_task = None
@@ -176,7 +227,8 @@ class Journal:
         if error is not None:  # nothing is lost: the files still have everything
             context = {"message": "writing records is delayed", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
-        if (self._pending or self._is_pruning) and not self._closed:
+        self._release_waiting()
+        if (self.pending_bytes or self._is_pruning) and not self._closed:
             self._schedule_flush(DELAY if error is None else RETRY_DELAY)
 
 
@@ -191,10 +243,19 @@ class _JournalFile:
             self._memory = mmap.mmap(self._fd, size)
             self.write = self._memory.write
             """Raises ValueError when there is no room for the whole line."""
+            self.stored = 0
+            """Bytes of it that the database has."""
         except BaseException:
             os.unlink(path)
             os.close(self._fd)
             raise
+
+    def next_lines(self, size: int) -> bytes:
+        """The next lines that the database does not have: at least one, and at most `size` bytes of more."""
+        start, end = self.stored, self._memory.tell()
+        if end - start > size:
+            end = max(self._memory.rfind(b"\n", start, start + size), self._memory.find(b"\n", start)) + 1
+        return self._memory[start:end]
 
     def remove(self) -> None:
         os.unlink(self._path)
@@ -218,69 +279,3 @@ def _create_locked(path: str) -> int:
         except BaseException:
             os.close(fd)
             raise
-
-
-def recover(folder: str, retention: Retention | None = None) -> None:
-    """Recovers journals: inserts what live hosts wrote, and records what dead hosts left running as failed.
-
-    With a `retention`, also prunes one batch of records.
-    """
-    with RecordDatabase(folder) as database:
-        dead: dict[str, list[str]] = {}
-        for host, path, fd in _open_files(folder):
-            with open(fd, "rb") as file:
-                locked = _is_locked(fd)
-                database.insert(host, _whole_lines(file.read()))
-                if not locked and os.fstat(fd).st_nlink:  # a closing host unlinks its file, then unlocks it
-                    dead.setdefault(host, []).append(path)
-        for host, paths in dead.items():
-            database.fail_running(host, time.time())
-            for path in paths:
-                _unlink(path)
-        if retention is not None:
-            database.prune(retention, time.time())
-
-
-def _open_files(folder: str) -> Iterator[tuple[str, str, int]]:
-    for name in sorted(os.listdir(folder), key=_file_order):
-        if not name.endswith((SUFFIX, SUFFIX + NEW)):
-            continue
-        path = os.path.join(folder, name)
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except FileNotFoundError:
-            continue  # its host has removed it
-        if name.endswith(SUFFIX):
-            yield name.partition(".")[0], path, fd
-            continue
-        if not _is_locked(fd):
-            _unlink(path)
-        os.close(fd)
-
-
-def _file_order(name: str) -> tuple[str, int]:
-    """Sort key: the files of a host in the order of their numbers, so that a start is inserted before its
-    events."""
-    host, _, rest = name.partition(".")
-    number = rest.partition(".")[0]
-    return host, int(number) if number.isdecimal() else 0
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass  # another process has recovered it, too
-
-
-def _is_locked(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    return False
-
-
-def _whole_lines(data: bytes) -> list[bytes]:
-    """Complete lines only: a host killed in the middle of a line had not released that answer."""
-    return data[: data.rfind(b"\n") + 1].splitlines()

@@ -82,5 +82,17 @@ Entry = Started | EventLogged | Finished
 class RecordSink(Protocol):
     """Stores record entries; they survive a crash of this process."""
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether entries come faster than they can be stored: a caller should `catch_up` before it starts
+        anything new."""
+
+    async def catch_up(self) -> None:
+        """Waits until enough entries are stored."""
+
+    async def commit_start(self, started: Started, key: str | None) -> str:
+        """Stores the start of an invocation durably, before it begins. Returns its id, or with an idempotency
+        key the id of the invocation that was started with it first."""
+
     def append(self, entry: Entry) -> None:
         """Stores one entry."""

@@ -7,7 +7,6 @@ compaction creates a new chain that names its source; the source is not changed.
 from __future__ import annotations
 
 import secrets
-import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -16,26 +15,19 @@ import msgspec
 from plughost.contracts.vai.request_bodies import EventSubject
 from plughost.errors import InvalidSpec
 from plughost.vai.bindings.binding import Scope
-from plughost.vai.sqlite import SqliteDatabase
+from plughost.vai.database.database import Database, Steps
+from plughost.vai.database.statements import Row, load_statements
 from plughost.vai.state import outbox
 from plughost.vai.state.outbox import Outbox
+from plughost.vai.state.tenant_columns import columns, from_row
 
-TABLES = (
-    """CREATE TABLE IF NOT EXISTS chains (chain_id PRIMARY KEY, org_id NOT NULL, project_id, session_id,
-        source_chain_id, compaction_id UNIQUE) WITHOUT ROWID""",
-    """CREATE TABLE IF NOT EXISTS blocks (chain_id NOT NULL, number INTEGER NOT NULL, kind NOT NULL,
-        content NOT NULL, once UNIQUE, PRIMARY KEY (chain_id, number)) WITHOUT ROWID""",
-    "ALTER TABLE blocks ADD COLUMN more NOT NULL DEFAULT '{}'",
-)
-CREATE = "INSERT INTO chains VALUES (?, ?, ?, ?, ?, ?)"
-FIND = "SELECT * FROM chains WHERE chain_id = ?"
-DERIVED = "SELECT chain_id, source_chain_id FROM chains WHERE compaction_id = ?"
-INSERT = """INSERT INTO blocks
-    SELECT ?1, coalesce(max(number), 0) + 1, ?2, ?3, ?4, ?5 FROM blocks WHERE chain_id = ?1"""
-PAGE = "SELECT number, kind, content, more FROM blocks WHERE chain_id = ? AND number > ? ORDER BY number"
-LAST = "SELECT coalesce(max(number), 0) FROM blocks WHERE chain_id = ?"
-EXISTS = "SELECT 1 FROM blocks WHERE once = ?"
-SIZE = "SELECT coalesce(sum(length(content) + length(more) - 2), 0) FROM blocks WHERE chain_id = ?"
+_SQL = load_statements(__file__)
+CREATE, FIND, LOCK, DERIVED = _SQL["create"], _SQL["find"], _SQL["lock"], _SQL["derived"]
+INSERT_BLOCK, BLOCKS, LAST = _SQL["insert_block"], _SQL["blocks"], _SQL["last"]
+IS_KNOWN, SIZE = _SQL["is_known"], _SQL["size"]
+
+READ_TOGETHER = 64
+"""Blocks that are read at a time: a page may be full before its limit of blocks."""
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -101,24 +93,23 @@ class ChainSink(Protocol):
 
 
 class Chains:
-    """The chains in the state database. InvalidSpec for an unknown chain; another tenant's counts as
-    unknown."""
+    """The chains in the database. InvalidSpec for an unknown chain; another tenant's counts as unknown."""
 
-    def __init__(self, database: SqliteDatabase, outbox: Outbox) -> None:
+    def __init__(self, database: Database, outbox: Outbox) -> None:
         self._database = database
         self._outbox = outbox
 
     async def create(self, chain: Chain, blocks: Sequence[Block] = ()) -> None:
         """Creates a chain, with its first blocks."""
-        await self._database.do(lambda connection: _create(connection, chain, blocks))
+        await self._database.write(_create, chain, blocks)
 
     async def append(self, chain_id: str, blocks: Sequence[Block], once: str | None = None) -> int:
         """Appends blocks and returns the number of the last one. `once` is an idempotency key."""
-        return await self._database.do(lambda connection: _append(connection, chain_id, blocks, once))
+        return await self._database.write(_append, chain_id, blocks, once)
 
     async def chain(self, chain_id: str) -> Chain:
         """The head of a chain."""
-        return await self._database.do(lambda connection: _chain(connection, chain_id))
+        return _chain(chain_id, (await self._database.read(FIND(chain_id=chain_id))).first())
 
     async def blocks(self, chain_id: str) -> list[Block]:
         """All blocks of a chain."""
@@ -128,15 +119,11 @@ class Chains:
         self, chain_id: str, after: int = 0, limit: int | None = None, most_bytes: int | None = None
     ) -> ChainPage:
         """The blocks after that number: at least one, if there is one."""
-        return await self._database.do(
-            lambda connection: _page(connection, chain_id, after, limit, most_bytes)
-        )
+        return await self._database.read(_page, chain_id, after, limit, most_bytes)
 
     async def size(self, chain_id: str) -> int:
         """Bytes of all blocks of a chain."""
-        return await self._database.do(
-            lambda connection: int(connection.execute(SIZE, (chain_id,)).fetchone()[0])
-        )
+        return int((await self._database.read(SIZE(chain_id=chain_id))).value())
 
     async def insert_tool_result(
         self, scope: Scope, chain_id: str, tool_execution_id: str, result: Any
@@ -145,15 +132,11 @@ class Chains:
         block = Block(
             "tool_result", [{"type": "tool_result", "tool_execution_id": tool_execution_id, "result": result}]
         )
-        return await self._database.do(
-            lambda connection: _once(connection, scope, chain_id, tool_execution_id, block)
-        )
+        return await self._database.write(_append_once, scope, chain_id, tool_execution_id, block)
 
     async def derived(self, compaction_id: str) -> str | None:
         """The id of the chain that a compaction created; None when there is none."""
-        row = await self._database.do(
-            lambda connection: connection.execute(DERIVED, (compaction_id,)).fetchone()
-        )
+        row = (await self._database.read(DERIVED(compaction_id=compaction_id))).first()
         return None if row is None else str(row["chain_id"])
 
     async def derive(
@@ -162,75 +145,76 @@ class Chains:
         """Creates the chain of a compaction, and the first time an event for hooks; see
         `ChainSink.derive`."""
         try:
-            return await self._database.do(
-                lambda connection: _derive(connection, scope, source_chain_id, compaction_id, seed_blocks)
-            )
+            return await self._database.write(_derive, scope, source_chain_id, compaction_id, seed_blocks)
         finally:
             self._outbox.announce()
 
 
-def _create(connection: sqlite3.Connection, chain: Chain, blocks: Sequence[Block]) -> None:
-    try:
-        connection.execute(CREATE, msgspec.structs.astuple(chain))
-    except sqlite3.IntegrityError as error:
-        raise InvalidSpec(f"the chain {chain.chain_id} already exists") from error
-    _append(connection, chain.chain_id, blocks)
+def _create(chain: Chain, blocks: Sequence[Block]) -> Steps[None]:
+    if not (yield CREATE(**columns(chain))).rows:
+        raise InvalidSpec(f"the chain {chain.chain_id} already exists")
+    yield INSERT_BLOCK.each(_block_columns(chain.chain_id, 0, blocks))
 
 
-def _append(
-    connection: sqlite3.Connection, chain_id: str, blocks: Sequence[Block], once: str | None = None
-) -> int:
-    _chain(connection, chain_id)
-    if once is None or not connection.execute(EXISTS, (once,)).fetchone():
-        for number, block in enumerate(blocks):
-            _insert(connection, chain_id, block, once if number == 0 else None)
-    last: int = connection.execute(LAST, (chain_id,)).fetchone()[0]
-    return last
+def _append(chain_id: str, blocks: Sequence[Block], once: str | None) -> Steps[int]:
+    _chain(chain_id, (yield LOCK(chain_id=chain_id)).first())
+    last: int = (yield LAST(chain_id=chain_id)).value()
+    if once is not None and (yield IS_KNOWN(once=once)).rows:
+        return last
+    yield INSERT_BLOCK.each(_block_columns(chain_id, last, blocks, once))
+    return last + len(blocks)
 
 
-def _insert(connection: sqlite3.Connection, chain_id: str, block: Block, once: str | None) -> None:
-    content, more = msgspec.json.encode(block.content), msgspec.json.encode(block.more)
-    connection.execute(INSERT, (chain_id, block.kind, content, once, more))
+def _block_columns(
+    chain_id: str, last: int, blocks: Sequence[Block], once: str | None = None
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "chain_id": chain_id,
+            "number": last + place,
+            "kind": block.kind,
+            "content": msgspec.json.encode(block.content).decode(),
+            "more": msgspec.json.encode(block.more).decode(),
+            "once": once if place == 1 else None,
+        }
+        for place, block in enumerate(blocks, 1)
+    ]
 
 
-def _chain(connection: sqlite3.Connection, chain_id: str, scope: Scope | None = None) -> Chain:
-    row = connection.execute(FIND, (chain_id,)).fetchone()
-    chain = None if row is None else Chain(**dict(row))
+def _chain(chain_id: str, row: Row | None, scope: Scope | None = None) -> Chain:
+    chain = None if row is None else Chain(**from_row(row))
     if chain is None or scope not in (None, chain.scope):
         raise InvalidSpec(f"there is no chain {chain_id}")
     return chain
 
 
-def _page(
-    connection: sqlite3.Connection, chain_id: str, after: int, limit: int | None, most_bytes: int | None
-) -> ChainPage:
-    _chain(connection, chain_id)
+def _page(chain_id: str, after: int, limit: int | None, most_bytes: int | None) -> Steps[ChainPage]:
+    _chain(chain_id, (yield FIND(chain_id=chain_id)).first())
     blocks: list[tuple[int, Block]] = []
     size = 0
-    for number, kind, content, more in connection.execute(PAGE, (chain_id, after)):
-        size += len(content) + len(more)
-        if len(blocks) == limit or (blocks and most_bytes is not None and size > most_bytes):
-            return ChainPage(blocks, blocks[-1][0])
-        blocks.append((number, Block(kind, msgspec.json.decode(content), msgspec.json.decode(more))))
+    while rows := (yield BLOCKS(chain_id=chain_id, after=after, limit=READ_TOGETHER)).rows:
+        for row in rows:
+            size += len(row["content"]) + len(row["more"])
+            if len(blocks) == limit or (blocks and most_bytes is not None and size > most_bytes):
+                return ChainPage(blocks, after)
+            content, more = msgspec.json.decode(row["content"]), msgspec.json.decode(row["more"])
+            after = row["number"]
+            blocks.append((after, Block(row["kind"], content, more)))
     return ChainPage(blocks, None)
 
 
-def _once(connection: sqlite3.Connection, scope: Scope, chain_id: str, once: str, block: Block) -> bool:
+def _append_once(scope: Scope, chain_id: str, once: str, block: Block) -> Steps[bool]:
     """Appends a block unless its key is known. The key includes the tenant, because tenants choose their own
     execution ids."""
-    _chain(connection, chain_id, scope)
+    _chain(chain_id, (yield LOCK(chain_id=chain_id)).first(), scope)
     own = msgspec.json.encode([scope, once]).decode()
-    if connection.execute(EXISTS, (own,)).fetchone():
-        return False
-    _insert(connection, chain_id, block, own)
-    return True
+    last: int = (yield LAST(chain_id=chain_id)).value()
+    return bool((yield INSERT_BLOCK.each(_block_columns(chain_id, last, [block], own))).rows)
 
 
-def _derive(
-    connection: sqlite3.Connection, scope: Scope, source: str, compaction_id: str, seeds: Sequence[Block]
-) -> str:
-    origin = _chain(connection, source, scope)
-    existing = connection.execute(DERIVED, (compaction_id,)).fetchone()
+def _derive(scope: Scope, source: str, compaction_id: str, seeds: Sequence[Block]) -> Steps[str]:
+    origin = _chain(source, (yield LOCK(chain_id=source)).first(), scope)
+    existing = (yield DERIVED(compaction_id=compaction_id)).first()
     if existing is not None:
         if existing["source_chain_id"] != source:
             raise InvalidSpec(f"the compaction {compaction_id} already exists, for another chain")
@@ -243,8 +227,8 @@ def _derive(
         source_chain_id=source,
         compaction_id=compaction_id,
     )
-    _create(connection, derived, seeds)
+    yield from _create(derived, seeds)
     summary = {"compaction_id": compaction_id, "derived_chain_id": derived.chain_id}
     compacted = outbox.event("chain.compacted", EventSubject("chain", source), summary)
-    outbox.insert(connection, origin.scope, compacted)
+    yield outbox.insert(origin.scope, compacted)
     return derived.chain_id

@@ -1,17 +1,16 @@
 """Webhook-like delivery of events to hooks: stored first, retried with backoff until acknowledged or dead.
 
 An attempt is counted in the database before it is made. So a host that is killed during an attempt makes the
-next one with a higher number and the same delivery_id (at-least-once delivery).
+next one with a higher number and the same delivery_id (at-least-once delivery). Deliveries are claimed and
+settled in batches. Each binding has a queue of its own, and `FairShare` decides whose turn it is.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
 import secrets
-import sqlite3
 import time
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
@@ -20,33 +19,34 @@ from plughost.clock import Clock, Timer
 from plughost.contracts.vai.request_bodies import HookEvent
 from plughost.errors import InvalidSpec
 from plughost.vai.bindings.binding import Scope
+from plughost.vai.bindings.bindings import Bindings
+from plughost.vai.database.database import Database, Steps
+from plughost.vai.database.statements import Batch, Row, load_statements
+from plughost.vai.fair_share import FairShare
 from plughost.vai.retry_policy import Backoff
-from plughost.vai.sqlite import SqliteDatabase
+from plughost.vai.state import outbox
+from plughost.vai.state.leases import ProcessLease
+from plughost.vai.state.tenant_columns import columns
 
-FILE = "deliveries.db"
-LOCK = "deliveries.lock"
+_SQL = load_statements(__file__)
+INSERT, DUE, DUE_OF, TENANTS = _SQL["insert"], _SQL["due"], _SQL["due_of"], _SQL["tenants"]
+CLAIM, EVENTS, SETTLE, GIVE_BACK = _SQL["claim"], _SQL["events"], _SQL["settle"], _SQL["give_back"]
+REPLAY, ALL = _SQL["replay"], _SQL["all"]
+
+CHANNEL = "plughost_deliveries"
+"""The channel on which processes tell each other of new deliveries."""
 RETRY_SECONDS = 5.0
-"""Seconds until another attempt to use the database, or to take over from the host that delivers."""
-MIGRATIONS = (
-    (
-        """CREATE TABLE deliveries (delivery_id PRIMARY KEY, binding_id NOT NULL, project_id, event NOT NULL,
-            attempt INTEGER NOT NULL DEFAULT 0, due_at REAL, status NOT NULL DEFAULT 'pending', why,
-            UNIQUE (binding_id, event)) WITHOUT ROWID""",
-        "CREATE INDEX due ON deliveries (due_at) WHERE status = 'pending'",
-    ),
-    ("ALTER TABLE deliveries ADD COLUMN org_id NOT NULL DEFAULT ''",),
-)
-INSERT = """INSERT OR IGNORE INTO deliveries (delivery_id, binding_id, org_id, project_id, event, due_at)
-    VALUES (?, ?, ?, ?, ?, ?)"""
-PENDING = "SELECT * FROM deliveries WHERE status = 'pending' ORDER BY due_at"
-BEGIN = "UPDATE deliveries SET attempt = attempt + 1, status = 'under way' WHERE delivery_id = ?"
-SETTLE = "UPDATE deliveries SET status = ?, due_at = ?, why = ? WHERE delivery_id = ?"
-REPLAY = """UPDATE deliveries SET status = 'pending', attempt = 0, due_at = ?
-    WHERE delivery_id = ? AND status = 'dead'"""
-REQUEUE = "UPDATE deliveries SET status = 'pending' WHERE status = 'under way'"
-
+"""Seconds until the next look after the database failed, and between looks for what others have left."""
 MAX_CONCURRENT = 16
 """Concurrent deliveries."""
+RESERVED = 4
+"""Further ones, for tenants of which none is being delivered."""
+MAX_CLAIMED = 512
+"""Deliveries that are claimed ahead, at most."""
+QUICKLY = 0.1
+"""If what was claimed is over within this many seconds, twice as much is claimed the next time."""
+STRAYS_EVERY = 60.0
+"""Seconds between looks for deliveries whose binding is gone."""
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,9 +62,11 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     due_at: float | None
     """Time of the next attempt, in seconds since 1970; None when there is none."""
     status: str
-    """pending, under way, acknowledged or dead."""
+    """pending, leased, acked or dead."""
     why: str | None = None
     """The reason why the last attempt failed."""
+    number: int = 0
+    """Its place in the order in which deliveries were stored."""
 
     @property
     def scope(self) -> Scope:
@@ -75,82 +77,129 @@ Deliver = Callable[[Delivery], Awaitable[tuple[str, str | None]]]
 """Makes one attempt: returns the status of its invocation, and why it is not `succeeded`."""
 
 
+class _Queue:
+    """The deliveries to one binding, as far as this process knows them."""
+
+    __slots__ = ("binding_id", "claimed", "has_news", "next_due", "tenant")
+
+    def __init__(self, binding_id: str, tenant: str) -> None:
+        self.binding_id = binding_id
+        self.tenant = tenant
+        self.claimed: deque[Delivery] = deque()
+        self.next_due: float | None = None
+        """When the first delivery in the database is due, that this process knows of."""
+        self.has_news = False
+        """Whether that was learned after the last claim began, which cannot know of it."""
+
+    def expect(self, due_at: float) -> None:
+        """Notes that there is a delivery, or will be, that is due then."""
+        self.has_news = True
+        self.next_due = due_at if self.next_due is None else min(self.next_due, due_at)
+
+
+class _Result(msgspec.Struct, frozen=True):
+    """The result of an attempt, on its way into the database."""
+
+    number: int
+    lease: str
+    attempt: int
+    status: str
+    due_at: float | None
+    why: str | None
+    settled_at: float | None
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    """What a process has claimed, and when queues of which nothing else is due have their next delivery."""
+
+    deliveries: list[Delivery] = []
+    next_due: dict[str, float | None] = {}
+
+
 class Deliveries:
-    """The delivery queue of a folder. Delivers after `start`, and only to tenants that this host serves.
+    """The delivery queues of a database. Delivers after `start`, and only to bindings of this host.
 
     `now` is the wall clock.
     """
 
     def __init__(
         self,
-        folder: str,
+        database: Database,
+        lease: ProcessLease,
         deliver: Deliver,
         clock: Clock,
         *,
-        serves: Callable[[Scope], bool],
+        bindings: Bindings,
         backoff: Backoff | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
-        self._folder = folder
-        self._lock = -1
-        self._database = SqliteDatabase(os.path.join(folder, FILE), MIGRATIONS)
+        self._database = database
+        self._lease = lease
         self._deliver = deliver
-        self._serves = serves
+        self._bindings = bindings
         self._clock = clock
         self._backoff = backoff or Backoff()
         self._now = now
+        self._queues: dict[str, _Queue] = {}
+        self._ready: dict[str, _Queue] = {}
+        """Queues of which something is claimed and not begun."""
+        self._share: FairShare[str] = FairShare(MAX_CONCURRENT, RESERVED)
         self._attempts: set[asyncio.Task[None]] = set()
-        self._unsaved: list[tuple[str, float | None, str | None, str]] = []
+        self._results: list[_Result] = []
         """Results of attempts that are not in the database yet."""
+        self._ahead = MAX_CONCURRENT
+        self._claimed_at = 0.0
+        self._stale = True
+        """Whether the database may have deliveries that this process does not know of."""
+        self._look_for_strays_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._wake_again = False
         self._timer: Timer | None = None
         self._started = False
-
-    @property
-    def exists(self) -> bool:
-        """Whether the file exists: this host or an earlier one had something to deliver."""
-        return os.path.exists(os.path.join(self._folder, FILE))
+        lease.on_taken_back.append(self.refresh)
+        lease.on_lost.append(self._forget_claims)
+        database.listen(CHANNEL, self.refresh)
 
     async def publish(self, event: HookEvent, binding_ids: Iterable[str], scope: Scope) -> list[str]:
-        """Stores a delivery for each binding and returns their ids; an event is stored once per binding."""
-        encoded = msgspec.json.encode(event)
-        rows = [
-            (f"del_{secrets.token_hex(12)}", binding_id, scope.org_id, scope.project_id, encoded, self._now())
-            for binding_id in binding_ids
-        ]
+        """Stores an event with a delivery for each binding, and returns their ids."""
+        ids = {binding_id: new_delivery_id() for binding_id in binding_ids}
+        await self._database.write(_publish, scope, event, ids, self._now())
+        self.expect(ids)
+        return [*ids.values()]
 
-        def insert(connection: sqlite3.Connection) -> list[str]:
-            return [row[0] for row in rows if connection.execute(INSERT, row).rowcount]
-
-        ids = await self._database.do(insert)
+    def expect(self, binding_ids: Iterable[str]) -> None:
+        """Notes that bindings have new deliveries that are due, which were stored just now."""
+        now, own = self._now(), self._bindings.ids()
+        for binding_id in binding_ids:
+            if own is None or binding_id in own:
+                self._queue(binding_id).expect(now)
+            else:  # whether its tenant is this host's, the database knows
+                self._look_for_strays_at = 0.0
+                self._stale = True
         self._wake()
-        return ids
 
     def start(self) -> None:
         """Starts to deliver what is due, including what an earlier host left."""
         self._started = True
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Looks for deliveries that another process has stored or left."""
+        self._stale = True
         self._wake()
 
     async def all(self, status: str | None = None) -> list[Delivery]:
         """All deliveries, or those with a status: `dead` for the dead letters."""
-        where = "" if status is None else "WHERE status = ?"
-        values = () if status is None else (status,)
-        return await self._database.do(
-            lambda connection: [
-                _delivery(row)
-                for row in connection.execute(
-                    f"SELECT * FROM deliveries {where} ORDER BY delivery_id", values
-                )
-            ]
-        )
+        rows = (await self._database.read(ALL(status=status))).rows
+        return [_delivery(row, msgspec.json.decode(row["event"], type=HookEvent)) for row in rows]
 
     async def replay(self, delivery_id: str) -> None:
         """Retries a dead letter, from its first attempt on."""
-        values = (self._now(), delivery_id)
-        if not await self._database.run(REPLAY, values):
+        row = (await self._database.write(REPLAY(delivery_id=delivery_id, now=self._now()))).first()
+        if row is None:
             raise InvalidSpec(f"there is no dead letter {delivery_id}")
-        self._wake()
+        self.expect([row["binding_id"]])
+        self._database.announce(CHANNEL)
 
     async def close(self) -> None:
         """Cancels running attempts; the next host makes them again."""
@@ -161,10 +210,26 @@ class Deliveries:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        self._database.close()
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        unused = [_keys(each, self._lease.name) for queue in self._ready.values() for each in queue.claimed]
+        self._forget_claims()
+        try:
+            await self._database.write(_save, self._take_results(), unused)
+        except Exception as error:  # the lease ends, and with it the claims
+            self._report(error)
+
+    def _queue(self, binding_id: str) -> _Queue:
+        if (queue := self._queues.get(binding_id)) is None:
+            binding = self._bindings.by_id(binding_id)
+            tenant = binding_id if binding is None else binding.scope.org_id
+            queue = self._queues[binding_id] = _Queue(binding_id, tenant)
+        return queue
+
+    def _forget_claims(self) -> None:
+        """Drops what was claimed and not begun: the lease is lost, or the host closes."""
+        for queue in self._ready.values():
+            queue.claimed.clear()
+        self._ready.clear()
+        self._stale = True
 
     def _wake(self) -> None:
         if not self._started:
@@ -172,111 +237,239 @@ class Deliveries:
         if self._task is not None:
             self._wake_again = True
             return
-        self._task = asyncio.get_running_loop().create_task(self._begin_due())
-        self._task.add_done_callback(self._on_task_done)
+        self._task = asyncio.get_running_loop().create_task(self._work())
+        self._task.add_done_callback(self._on_worked)
 
-    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+    def _on_worked(self, task: asyncio.Task[None]) -> None:
         self._task = None
-        if self._report_failure(task):
-            self._wake_at(self._now() + RETRY_SECONDS)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._report(error)
+            self._wake_again = False
+            if self._started:
+                self._wake_at(self._now() + RETRY_SECONDS)
         elif self._wake_again:
             self._wake_again = False
             self._wake()
 
-    def _report_failure(self, task: asyncio.Task[None]) -> bool:
-        """Whether the database could not be used; reports that to the loop's exception handler."""
-        error = None if task.cancelled() else task.exception()
-        if error is None:
-            return False
+    def _report(self, error: BaseException) -> None:
         context = {"message": "deliveries are waiting for their database", "exception": error}
         asyncio.get_running_loop().call_exception_handler(context)
-        return self._started
 
-    async def _begin_due(self) -> None:
-        if not await self._acquire_lock():
-            self._wake_at(self._now() + RETRY_SECONDS)
-            return
-        await self._save_results()
-        now, room = self._now(), MAX_CONCURRENT - len(self._attempts)
-        due, next_due = await self._database.do(
-            lambda connection: _begin(connection, self._serves, now, room)
-        )
-        for delivery in due:
-            task = asyncio.get_running_loop().create_task(self._attempt(delivery))
-            self._attempts.add(task)
-            task.add_done_callback(self._on_attempt_done)
-        if next_due is not None and len(self._attempts) < MAX_CONCURRENT:
-            self._wake_at(next_due)
-
-    async def _acquire_lock(self) -> bool:
-        """Whether this host delivers: of several hosts that share the file, the one that holds the lock."""
-        if self._lock < 0:
-            os.makedirs(self._folder, 0o700, exist_ok=True)
-            lock = os.open(os.path.join(self._folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    async def _work(self) -> None:
+        """Stores results, claims what is due, begins attempts, and sets the timer for the next look."""
+        now = self._now()
+        if self._stale:
+            await self._look(now)
+        wanted = self._wanted(now)
+        if wanted:
+            await self._lease.acquire()
+        if wanted or self._results:
+            results = self._take_results()
+            for binding_id, _ in wanted:
+                self._queue(binding_id).has_news = False
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(lock)
-                return False
-            self._lock = lock
-            await self._database.run(REQUEUE)
-        return True
+                claims = await self._database.write(_save_and_claim, results, wanted, self._lease.name, now)
+            except BaseException:
+                self._results[:0] = results
+                raise
+            self._keep(claims, now)
+        self._begin_attempts()
+        later = [queue.next_due for queue in self._queues.values() if (queue.next_due or 0.0) > now]
+        self._wake_at(min([at for at in later if at is not None] + [now + RETRY_SECONDS]))
+
+    async def _look(self, now: float) -> None:
+        """Asks the database which queues have deliveries, and when the first of each is due."""
+        self._stale = False
+        try:
+            ids = self._bindings.ids()
+            if ids is None or now >= self._look_for_strays_at:
+                self._look_for_strays_at = now + STRAYS_EVERY
+                found = (await self._database.read(DUE())).rows
+            else:
+                known = {*ids, *self._queues}
+                found = (await self._database.read(DUE_OF(ids=[*known]))).rows
+            due = {row["binding_id"]: row["due_at"] for row in found if row["due_at"] is not None}
+            for binding_id, at in due.items():
+                if ids is None or binding_id in ids or await self._serves_stray(binding_id):
+                    self._queue(binding_id).expect(at)
+        except BaseException:
+            self._stale, self._look_for_strays_at = True, 0.0
+            raise
+
+    async def _serves_stray(self, binding_id: str) -> bool:
+        """Whether the deliveries of a binding that is gone belong to tenants of this host."""
+        rows = (await self._database.read(TENANTS(binding_id=binding_id))).rows
+        return any(self._bindings.serves(Scope(row["org_id"], row["project_id"] or None)) for row in rows)
+
+    def _wanted(self, now: float) -> list[tuple[str, int]]:
+        """How many deliveries to claim, for each queue that has some. One that has enough gets no more."""
+        due = [
+            queue
+            for queue in self._queues.values()
+            if queue.next_due is not None and queue.next_due <= now and len(queue.claimed) < self._ahead // 2
+        ]
+        if not due:
+            return []
+        due.sort(key=lambda queue: self._share.load(queue.tenant, queue.binding_id))
+        claimed = sum(len(queue.claimed) for queue in self._ready.values())
+        each = max(self._ahead // len(due), 1)
+        room = max(self._ahead - claimed, 0)
+        # A queue of which nothing is claimed gets one delivery at least: its tenant may have a slot reserved.
+        wanted = [
+            (queue.binding_id, min(each, room) or int(not queue.claimed)) for queue in due[: self._ahead]
+        ]
+        return [(binding_id, count) for binding_id, count in wanted if count]
+
+    def _keep(self, claims: _Claims, now: float) -> None:
+        for delivery in claims.deliveries:
+            queue = self._ready[delivery.binding_id] = self._queue(delivery.binding_id)
+            queue.claimed.append(delivery)
+        for binding_id, next_due in claims.next_due.items():
+            if not (queue := self._queue(binding_id)).has_news:
+                queue.next_due = next_due
+        if claims.deliveries:
+            quickly = now - self._claimed_at < QUICKLY
+            self._ahead = (
+                min(self._ahead * 2, MAX_CLAIMED) if quickly else max(self._ahead // 2, MAX_CONCURRENT)
+            )
+            self._claimed_at = now
+
+    def _begin_attempts(self) -> None:
+        while self._started and self._ready:
+            queue = min(self._ready.values(), key=lambda each: self._share.load(each.tenant, each.binding_id))
+            if not self._share.enter(queue.tenant, queue.binding_id):
+                return
+            delivery = queue.claimed.popleft()
+            if not queue.claimed:
+                del self._ready[queue.binding_id]
+            task = asyncio.get_running_loop().create_task(self._attempt(queue, delivery, self._lease.name))
+            self._attempts.add(task)
+            task.add_done_callback(self._attempts.discard)
+
+    async def _attempt(self, queue: _Queue, delivery: Delivery, lease: str) -> None:
+        try:
+            try:
+                status, why = await self._deliver(delivery)
+            except Exception as error:  # a fault of the host: it says nothing about the event
+                status, why = "retryable_failure", f"{type(error).__name__}: {error}"
+            why = why and why.replace("\0", "\ufffd")
+        finally:
+            self._share.leave(queue.tenant, queue.binding_id)
+        now = self._now()
+        after, due_at = _next_status(status, self._backoff.after(delivery.attempt), now)
+        self._results.append(
+            _Result(
+                delivery.number,
+                lease,
+                delivery.attempt,
+                after,
+                due_at,
+                why,
+                None if after == "pending" else now,
+            )
+        )
+        if due_at is not None:
+            queue.expect(due_at)
+        self._begin_attempts()
+        self._wake()
+
+    def _take_results(self) -> list[_Result]:
+        results, self._results = self._results, []
+        return results
 
     def _wake_at(self, time_of_day: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
         when = self._clock.time() + max(time_of_day - self._now(), 0.0)
-        self._timer = self._clock.call_at(when, self._wake)
+        self._timer = self._clock.call_at(when, self._on_timer)
 
-    def _on_attempt_done(self, task: asyncio.Task[None]) -> None:
-        self._attempts.discard(task)
-        if self._report_failure(task):
-            self._wake_at(self._now() + RETRY_SECONDS)
-        else:
-            self._wake()
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.refresh()
 
-    async def _attempt(self, delivery: Delivery) -> None:
-        try:
-            status, why = await self._deliver(delivery)
-        except Exception as error:  # a fault of the host: it says nothing about the event
-            status, why = "retryable_failure", f"{type(error).__name__}: {error}"
-        after, due_at = _next_status(status, self._backoff.after(delivery.attempt), self._now())
-        self._unsaved.append((after, due_at, why, delivery.delivery_id))
-        await self._save_results()
 
-    async def _save_results(self) -> None:
-        if unsaved := self._unsaved[:]:
-            await self._database.do(lambda connection: connection.executemany(SETTLE, unsaved).rowcount)
-            self._unsaved = [each for each in self._unsaved if each not in unsaved]
+def new_delivery_id() -> str:
+    """A new id for a delivery."""
+    return f"del_{secrets.token_hex(12)}"
+
+
+def insert(rows: Iterable[tuple[str, str, Scope, int]], now: float) -> Batch:
+    """Stores deliveries: their id, binding, tenant and the number of their event."""
+    return INSERT.each(
+        {
+            "delivery_id": delivery_id,
+            "binding_id": binding_id,
+            **columns(scope),
+            "event_number": number,
+            "due_at": now,
+        }
+        for delivery_id, binding_id, scope, number in rows
+    )
+
+
+def _publish(scope: Scope, event: HookEvent, ids: dict[str, str], now: float) -> Steps[None]:
+    number = (yield outbox.insert_handled(scope, event)).value()
+    yield insert([(id, binding_id, scope, number) for binding_id, id in ids.items()], now)
+
+
+def _save(results: list[_Result], unused: list[dict[str, object]]) -> Steps[None]:
+    if results:
+        yield SETTLE(results=msgspec.json.encode(results).decode())
+    if unused:
+        yield GIVE_BACK.each(unused)
+
+
+def _save_and_claim(
+    results: list[_Result], wanted: list[tuple[str, int]], lease: str, now: float
+) -> Steps[_Claims]:
+    yield from _save(results, [])
+    if not wanted:
+        return _Claims()
+    claims = CLAIM.each(
+        {"binding_id": binding_id, "limit": count, "lease": lease, "now": now} for binding_id, count in wanted
+    )
+    rows = (yield claims).rows
+    claimed = Counter(row["binding_id"] for row in rows)
+    next_due: dict[str, float | None] = {}
+    if short := [binding_id for binding_id, count in wanted if claimed[binding_id] < count]:
+        next_due = {row["binding_id"]: row["due_at"] for row in (yield DUE_OF(ids=short)).rows}
+    events = {}
+    if rows:
+        numbers = [*{row["event_number"] for row in rows}]
+        events = {
+            row["number"]: msgspec.json.decode(row["event"], type=HookEvent)
+            for row in (yield EVENTS(numbers=numbers)).rows
+        }
+    found = [_delivery(row, events[row["event_number"]]) for row in rows]
+    found.sort(key=lambda delivery: (delivery.due_at or 0.0, delivery.number))
+    return _Claims(found, next_due)
+
+
+def _keys(delivery: Delivery, lease: str) -> dict[str, object]:
+    return {"number": delivery.number, "lease": lease, "attempt": delivery.attempt}
 
 
 def _next_status(status: str, delay: float | None, now: float) -> tuple[str, float | None]:
     """The next status of a delivery and when it is due: `failed` is dead at once, other failures are
     retried."""
     if status == "succeeded":
-        return "acknowledged", None
+        return "acked", None
     if status == "failed" or delay is None:
         return "dead", None
     return "pending", now + delay
 
 
-def _begin(
-    connection: sqlite3.Connection, serves: Callable[[Scope], bool], now: float, room: int
-) -> tuple[list[Delivery], float | None]:
-    """Counts and returns the deliveries that are due now, and the time of the next one."""
-    due: list[Delivery] = []
-    next_due = None
-    for row in connection.execute(PENDING):
-        if not serves(Scope(row["org_id"], row["project_id"])):
-            continue
-        if row["due_at"] > now or len(due) >= room:
-            next_due = row["due_at"]
-            break
-        due.append(msgspec.structs.replace(_delivery(row), attempt=row["attempt"] + 1))
-    for delivery in due:
-        connection.execute(BEGIN, (delivery.delivery_id,))
-    return due, next_due
-
-
-def _delivery(row: sqlite3.Row) -> Delivery:
-    return Delivery(**{**dict(row), "event": msgspec.json.decode(row["event"], type=HookEvent)})
+def _delivery(row: Row, event: HookEvent) -> Delivery:
+    return Delivery(
+        delivery_id=row["delivery_id"],
+        binding_id=row["binding_id"],
+        org_id=row["org_id"],
+        project_id=row["project_id"] or None,
+        event=event,
+        attempt=row["attempt"],
+        due_at=row["due_at"],
+        status=row["status"],
+        why=row["why"],
+        number=row["number"],
+    )

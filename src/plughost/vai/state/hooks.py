@@ -3,25 +3,55 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Collection
 
+from plughost.clock import Clock, Timer
 from plughost.contracts.vai.request_bodies import HookEvent
 from plughost.errors import InvalidSpec
 from plughost.vai.bindings.binding import Binding, Scope
 from plughost.vai.bindings.bindings import Bindings
 from plughost.vai.bindings.package import PackageSource
+from plughost.vai.database.database import Database, Steps
+from plughost.vai.database.statements import Row
 from plughost.vai.invocations.invocation import Invocation, Invoker, Related
 from plughost.vai.invocations.requests import HookRequest
 from plughost.vai.packages.errors import PackageRefused
-from plughost.vai.state.deliveries import Deliveries, Delivery
-from plughost.vai.state.outbox import Outbox
+from plughost.vai.state.deliveries import CHANNEL as DELIVERIES
+from plughost.vai.state.deliveries import Deliveries, Delivery, insert, new_delivery_id
+from plughost.vai.state.outbox import (
+    CHANNEL,
+    DONE,
+    PAGE_SIZE,
+    WAITING,
+    WAITING_OF,
+    WAITING_OF_ORG,
+    Outbox,
+    OutboxEvent,
+    outbox_event,
+)
+from plughost.vai.state.tenant_columns import columns
+
+LOOK_SECONDS = 5.0
+"""Seconds between looks for events of a process that was killed before it could tell others."""
 
 
 class Hooks:
-    """Moves events from the outbox to `deliveries`, for each binding whose export subscribes to them."""
+    """Hands events from the outbox to `deliveries`, for each binding whose export subscribes to them."""
 
     def __init__(
-        self, outbox: Outbox, deliveries: Deliveries, bindings: Bindings, packages: PackageSource
+        self,
+        database: Database,
+        outbox: Outbox,
+        deliveries: Deliveries,
+        bindings: Bindings,
+        packages: PackageSource,
+        clock: Clock | None = None,
     ) -> None:
+        self._clock = clock
+        """For looks at what other processes have left in the outbox; without one, only `wake` looks."""
+        self._timer: Timer | None = None
+        self._database = database
         self._outbox = outbox
         self._deliveries = deliveries
         self._bindings = bindings
@@ -29,7 +59,7 @@ class Hooks:
         self._task: asyncio.Task[None] | None = None
         self._wake_again = False
         self._closed = False
-        outbox.announce = self.wake
+        database.listen(CHANNEL, self.wake)
 
     async def publish(self, scope: Scope, event: HookEvent) -> None:
         """Stores an event in the outbox; it is delivered later."""
@@ -37,6 +67,9 @@ class Hooks:
 
     def wake(self) -> None:
         """Wakes the task that empties the outbox."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._closed:
             return  # events stay in the outbox for the next host
         if self._task is not None:
@@ -48,6 +81,8 @@ class Hooks:
     async def close(self) -> None:
         """Waits until the outbox is not being read any more."""
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         if self._task is not None:
             await asyncio.wait([self._task])
 
@@ -60,23 +95,32 @@ class Hooks:
         if self._wake_again:
             self._wake_again = False
             self.wake()
+        elif self._clock is not None and not self._closed:
+            self._timer = self._clock.call_at(self._clock.time() + LOOK_SECONDS, self.wake)
 
     async def _drain_outbox(self) -> None:
-        last = 0
-        while not self._closed and (waiting := await self._outbox.waiting(last)):
-            last = waiting[-1].number
-            for stored in waiting:
-                if not self._bindings.serves(stored.scope):
-                    continue  # the host that serves this tenant finds it here
-                subscribers = [
-                    binding.binding_id
-                    for binding in self._bindings.of(stored.scope)
-                    if self._may_subscribe(binding, stored.event.type)
-                ]
-                if subscribers:
-                    await self._deliveries.publish(stored.event, subscribers, stored.scope)
-                    self._deliveries.start()
-                await self._outbox.done(stored.number)
+        after = 0
+        while not self._closed:
+            waiting = await self._database.read(_waiting, self._bindings.scopes(), after)
+            if not waiting:
+                return
+            after = waiting[-1].number
+            subscribers = {
+                stored.number: (
+                    stored.scope,
+                    [
+                        binding.binding_id
+                        for binding in self._bindings.of(stored.scope)
+                        if self._may_subscribe(binding, stored.event.type)
+                    ],
+                )
+                for stored in waiting
+                if self._bindings.serves(stored.scope)  # else the host that serves this tenant finds it here
+            }
+            if stored_for := await self._database.write(_hand_over, subscribers, time.time()):
+                self._deliveries.start()
+                self._deliveries.expect(stored_for)
+                self._database.announce(DELIVERIES)
 
     def _may_subscribe(self, binding: Binding, kind: str) -> bool:
         try:
@@ -113,3 +157,35 @@ class Hooks:
         except InvalidSpec as error:  # no later attempt could begin either
             return "failed", error.message
         return outcome.status, outcome.message or outcome.reason
+
+
+def _waiting(scopes: Collection[Scope] | None, after: int) -> Steps[list[OutboxEvent]]:
+    """The first events that wait after that number, of those tenants."""
+    if scopes is None:
+        queries = [WAITING(after=after, limit=PAGE_SIZE)]
+    else:
+        whole = {scope.org_id for scope in scopes if scope.project_id is None}
+        queries = [WAITING_OF_ORG(org_id=org_id, after=after, limit=PAGE_SIZE) for org_id in whole]
+        queries += [
+            WAITING_OF(**columns(scope), after=after, limit=PAGE_SIZE)
+            for scope in scopes
+            if scope.org_id not in whole
+        ]
+    rows: list[Row] = []
+    for query in queries:
+        rows += (yield query).rows
+    rows.sort(key=lambda row: row["number"])
+    return [outbox_event(row) for row in rows[:PAGE_SIZE]]
+
+
+def _hand_over(subscribers: dict[int, tuple[Scope, list[str]]], now: float) -> Steps[set[str]]:
+    """Stores the deliveries of events that no other process has handed over, and returns their bindings."""
+    mine = (yield DONE.each({"number": number} for number in subscribers)).rows
+    rows = [
+        (new_delivery_id(), binding_id, subscribers[row["number"]][0], row["number"])
+        for row in sorted(mine, key=lambda row: row["number"])
+        for binding_id in subscribers[row["number"]][1]
+    ]
+    if rows:
+        yield insert(rows, now)
+    return {binding_id for _, binding_id, _, _ in rows}

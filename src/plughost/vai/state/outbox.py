@@ -5,9 +5,7 @@ So a host that is killed cannot have finished a run without its event.
 
 from __future__ import annotations
 
-import sqlite3
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,16 +13,18 @@ import msgspec
 
 from plughost.contracts.vai.request_bodies import EventSubject, HookEvent
 from plughost.vai.bindings.binding import Scope
-from plughost.vai.sqlite import SqliteDatabase
+from plughost.vai.database.database import Database
+from plughost.vai.database.statements import Query, Row, load_statements
+from plughost.vai.state.tenant_columns import columns
 
-TABLES = (
-    """CREATE TABLE IF NOT EXISTS happened (number INTEGER PRIMARY KEY AUTOINCREMENT, org_id NOT NULL,
-        project_id, event NOT NULL)""",
+_SQL = load_statements(__file__)
+INSERT, INSERT_HANDLED, WAITING, DONE = (
+    _SQL[name] for name in ("insert", "insert_handled", "waiting", "done")
 )
-INSERT = "INSERT INTO happened (org_id, project_id, event) VALUES (?, ?, ?)"
-SELECT = "SELECT * FROM happened WHERE number > ? ORDER BY number LIMIT ?"
-DELETE = "DELETE FROM happened WHERE number = ?"
+WAITING_OF, WAITING_OF_ORG = _SQL["waiting_of"], _SQL["waiting_of_org"]
 
+CHANNEL = "plughost_events"
+"""The channel on which processes tell each other of new events."""
 PAGE_SIZE = 100
 """Events read at a time."""
 
@@ -43,39 +43,47 @@ def event(kind: str, subject: EventSubject, summary: dict[str, Any]) -> HookEven
     return HookEvent(type=kind, occurred_at=now, subject=subject, summary=summary)
 
 
-def insert(connection: sqlite3.Connection, scope: Scope, event: HookEvent) -> None:
+def insert(scope: Scope, event: HookEvent) -> Query:
     """Adds an event within the transaction of the change that it reports."""
-    connection.execute(INSERT, (scope.org_id, scope.project_id, msgspec.json.encode(event)))
+    return INSERT(**_event_columns(scope, event))
+
+
+def insert_handled(scope: Scope, event: HookEvent) -> Query:
+    """Adds an event together with its deliveries; the result is its number."""
+    return INSERT_HANDLED(**_event_columns(scope, event))
+
+
+def _event_columns(scope: Scope, event: HookEvent) -> dict[str, Any]:
+    return {**columns(scope), "event": msgspec.json.encode(event).decode(), "created_at": time.time()}
+
+
+def outbox_event(row: Row) -> OutboxEvent:
+    """An event of the outbox from its row."""
+    return OutboxEvent(
+        row["number"],
+        Scope(row["org_id"], row["project_id"] or None),
+        msgspec.json.decode(row["event"], type=HookEvent),
+    )
 
 
 class Outbox:
-    """The outbox table: events that were not handed to deliveries yet."""
+    """The events that were not handed to deliveries yet."""
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self.announce: Callable[[], object] = lambda: None
-        """Called on the event loop when there may be new events."""
 
     async def add(self, scope: Scope, event: HookEvent) -> None:
         """Adds an event in a transaction of its own; it is stored durably when this returns."""
         try:
-            await self._database.do(lambda connection: insert(connection, scope, event))
+            await self._database.write(insert(scope, event))
         finally:
             self.announce()
 
-    async def waiting(self, after: int = 0) -> list[OutboxEvent]:
-        """The first events after that number, in order."""
-        return await self._database.do(
-            lambda connection: [
-                OutboxEvent(
-                    row["number"],
-                    Scope(row["org_id"], row["project_id"]),
-                    msgspec.json.decode(row["event"], type=HookEvent),
-                )
-                for row in connection.execute(SELECT, (after, PAGE_SIZE))
-            ]
-        )
+    def announce(self) -> None:
+        """Tells all processes that there may be new events."""
+        self._database.announce(CHANNEL)
 
-    async def done(self, number: int) -> None:
-        """Removes an event that was handed over."""
-        await self._database.run(DELETE, (number,))
+    async def waiting(self, after: int = 0) -> list[OutboxEvent]:
+        """The first events of any tenant after that number, in order."""
+        found = await self._database.read(WAITING(after=after, limit=PAGE_SIZE))
+        return [outbox_event(row) for row in found.rows]

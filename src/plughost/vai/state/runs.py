@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import sqlite3
 import time
 from typing import Any
 
@@ -12,30 +11,19 @@ import msgspec
 from plughost.contracts.vai.request_bodies import EventSubject, HookEvent
 from plughost.errors import InvalidSpec
 from plughost.vai.bindings.binding import Scope
-from plughost.vai.sqlite import SqliteDatabase
+from plughost.vai.database.database import Database, Steps
+from plughost.vai.database.statements import Query, Row, load_statements
 from plughost.vai.state import outbox
 from plughost.vai.state.outbox import Outbox
+from plughost.vai.state.tenant_columns import columns, from_row
 
 RUNNING = "running"
 CANCELLED = "cancelled"
 """The status of a run that was not completed, and so has no event."""
 
-TABLES = (
-    """CREATE TABLE IF NOT EXISTS runs (run_id PRIMARY KEY, org_id NOT NULL, project_id, session_id, chain_id,
-        parent_run_id, invocation_id, export_id, task NOT NULL, status NOT NULL, reason, output, result,
-        started_at REAL NOT NULL, ended_at REAL) WITHOUT ROWID""",
-    "CREATE INDEX IF NOT EXISTS runs_by ON runs (invocation_id, status)",
-    f"CREATE INDEX IF NOT EXISTS runs_running ON runs (run_id) WHERE status = '{RUNNING}'",
-)
-START = f"INSERT INTO runs VALUES ({', '.join('?' * 15)})"
-COUNT = "SELECT count(*) FROM runs WHERE invocation_id = ?"
-FIND = "SELECT * FROM runs WHERE run_id = ?"
-FINISH = f"""UPDATE runs SET status = ?, reason = ?, output = ?, result = ?, ended_at = ?
-    WHERE run_id = ? AND status = '{RUNNING}'"""
-END_ALL = f"""UPDATE runs SET status = ?, reason = ?, ended_at = ?
-    WHERE invocation_id = ? AND status = '{RUNNING}'"""
-WITH_RUNNING = f"""SELECT DISTINCT invocation_id FROM runs
-    WHERE status = '{RUNNING}' AND invocation_id IS NOT NULL"""
+_SQL = load_statements(__file__)
+START, COUNT, FIND, FINISH = _SQL["start"], _SQL["count"], _SQL["find"], _SQL["finish"]
+END_ALL, END_ORPHANS = _SQL["end_all"], _SQL["end_orphans"]
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,20 +57,23 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Runs:
-    """The runs in the state database. InvalidSpec for an unknown run."""
+    """The runs in the database. InvalidSpec for an unknown run."""
 
-    def __init__(self, database: SqliteDatabase, outbox: Outbox) -> None:
+    def __init__(self, database: Database, outbox: Outbox) -> None:
         self._database = database
         self._outbox = outbox
 
     async def start(self, run: RunRecord, most: int | None = None) -> bool:
         """Stores a new run. False, and nothing is stored, when its invocation has started `most` runs
         already."""
-        return await self._database.do(lambda connection: _start(connection, run, most))
+        return await self._database.write(_start, run, most)
 
     async def run(self, run_id: str) -> RunRecord:
         """The run of that id."""
-        return await self._database.do(lambda connection: _run(connection, run_id))
+        row = (await self._database.read(FIND(run_id=run_id))).first()
+        if row is None:
+            raise InvalidSpec(f"there is no run {run_id}")
+        return _run(row)
 
     async def finish(
         self,
@@ -94,49 +85,60 @@ class Runs:
         result: Any = None,
     ) -> bool:
         """Ends a run; False when it has ended already. A completed run adds an event to the outbox."""
-        encoded = None if result is None else msgspec.json.encode(result)
-        values = (status, reason, output, encoded, time.time(), run_id)
+        ended = FINISH(
+            run_id=run_id,
+            status=status,
+            reason=reason,
+            output=output,
+            result=_encoded(result),
+            ended_at=time.time(),
+        )
         try:
-            return await self._database.do(lambda connection: _finish(connection, run_id, status, values))
+            return await self._database.write(_finish, run_id, ended)
         finally:
             self._outbox.announce()
 
     async def end_all_of(self, invocation_id: str, status: str, reason: str) -> None:
         """Ends the running runs of an invocation. Nobody completed them, so there is no event."""
-        values = (status, reason, time.time(), invocation_id)
-        await self._database.run(END_ALL, values)
-
-    async def invocations_with_running(self) -> list[str]:
-        """The ids of the invocations that have running runs."""
-        return await self._database.do(
-            lambda connection: [row["invocation_id"] for row in connection.execute(WITH_RUNNING)]
+        await self._database.write(
+            END_ALL(invocation_id=invocation_id, status=status, reason=reason, ended_at=time.time())
         )
 
+    async def end_orphans(self) -> None:
+        """Ends running runs whose invocation was recorded as ended, because its host was killed."""
+        await self._database.write(END_ORPHANS(now=time.time()))
 
-def _start(connection: sqlite3.Connection, run: RunRecord, most: int | None) -> bool:
-    if connection.execute(FIND, (run.run_id,)).fetchone() is not None:
+
+def _start(run: RunRecord, most: int | None) -> Steps[bool]:
+    if (yield FIND(run_id=run.run_id)).rows:
         raise InvalidSpec(f"the run {run.run_id} already exists")
-    if most is not None and connection.execute(COUNT, (run.invocation_id,)).fetchone()[0] >= most:
+    if most is not None and (yield COUNT(invocation_id=run.invocation_id)).value() >= most:
         return False
-    connection.execute(START, msgspec.structs.astuple(run))
+    if not (yield START(**{**columns(run), "result": _encoded(run.result)})).rows:
+        raise InvalidSpec(f"the run {run.run_id} already exists")
     return True
 
 
-def _run(connection: sqlite3.Connection, run_id: str) -> RunRecord:
-    row = connection.execute(FIND, (run_id,)).fetchone()
+def _finish(run_id: str, finish: Query) -> Steps[bool]:
+    row = (yield finish).first()
     if row is None:
-        raise InvalidSpec(f"there is no run {run_id}")
-    result = row["result"]
-    return RunRecord(**{**dict(row), "result": None if result is None else msgspec.json.decode(result)})
-
-
-def _finish(connection: sqlite3.Connection, run_id: str, status: str, values: tuple[Any, ...]) -> bool:
-    run = _run(connection, run_id)
-    if not connection.execute(FINISH, values).rowcount:
+        if not (yield FIND(run_id=run_id)).rows:
+            raise InvalidSpec(f"there is no run {run_id}")
         return False
-    if status != CANCELLED:
-        outbox.insert(connection, run.scope, _completed(_run(connection, run_id)))
+    run = _run(row)
+    if run.status != CANCELLED:
+        yield outbox.insert(run.scope, _completed(run))
     return True
+
+
+def _run(row: Row) -> RunRecord:
+    fields = from_row(row)
+    result = fields.pop("result")
+    return RunRecord(**fields, result=None if result is None else msgspec.json.decode(result))
+
+
+def _encoded(result: Any) -> str | None:
+    return None if result is None else msgspec.json.encode(result).decode()
 
 
 def _completed(run: RunRecord) -> HookEvent:

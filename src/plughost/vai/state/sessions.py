@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import sqlite3
-
 import msgspec
 
 from plughost.errors import InvalidSpec
 from plughost.vai.bindings.binding import Scope
-from plughost.vai.sqlite import SqliteDatabase
+from plughost.vai.database.database import Database
+from plughost.vai.database.statements import load_statements
+from plughost.vai.state.tenant_columns import columns, from_row
 
-TABLES = (
-    """CREATE TABLE IF NOT EXISTS sessions (session_id PRIMARY KEY, org_id NOT NULL, project_id,
-        title NOT NULL) WITHOUT ROWID""",
-    "CREATE INDEX IF NOT EXISTS chains_of ON chains (session_id, chain_id)",
-)
-CREATE = "INSERT INTO sessions VALUES (?, ?, ?, ?)"
-FIND = "SELECT * FROM sessions WHERE session_id = ?"
-CHAINS = """SELECT chain_id FROM chains
-    WHERE session_id = ? AND org_id IS ? AND project_id IS ? AND chain_id > ? ORDER BY chain_id LIMIT ?"""
+_SQL = load_statements(__file__)
+CREATE, FIND, CHAINS = _SQL["create"], _SQL["find"], _SQL["chains"]
 
 
 class TenantSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,36 +28,25 @@ class TenantSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sessions:
-    """The sessions in the state database. InvalidSpec for an unknown session."""
+    """The sessions in the database. InvalidSpec for an unknown session."""
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
 
     async def create(self, session: TenantSession) -> None:
         """Stores a new session."""
-        await self._database.do(lambda connection: _create(connection, session))
+        if not (await self._database.write(CREATE(**columns(session)))).rows:
+            raise InvalidSpec(f"the session {session.session_id} already exists")
 
     async def session(self, session_id: str) -> TenantSession:
         """The session of that id."""
-        return await self._database.do(lambda connection: _session(connection, session_id))
+        row = (await self._database.read(FIND(session_id=session_id))).first()
+        if row is None:
+            raise InvalidSpec(f"there is no session {session_id}")
+        return TenantSession(**from_row(row))
 
     async def chain_ids(self, session: TenantSession, after: str, limit: int) -> list[str]:
         """The ids of the session's chains after `after`, sorted, for cursor pagination."""
-        values = (session.session_id, session.org_id, session.project_id, after, limit)
-        return await self._database.do(
-            lambda connection: [row["chain_id"] for row in connection.execute(CHAINS, values)]
-        )
-
-
-def _create(connection: sqlite3.Connection, session: TenantSession) -> None:
-    try:
-        connection.execute(CREATE, msgspec.structs.astuple(session))
-    except sqlite3.IntegrityError as error:
-        raise InvalidSpec(f"the session {session.session_id} already exists") from error
-
-
-def _session(connection: sqlite3.Connection, session_id: str) -> TenantSession:
-    row = connection.execute(FIND, (session_id,)).fetchone()
-    if row is None:
-        raise InvalidSpec(f"there is no session {session_id}")
-    return TenantSession(**dict(row))
+        tenant = columns(session.scope)
+        query = CHAINS(session_id=session.session_id, **tenant, after=after, limit=limit)
+        return [row["chain_id"] for row in (await self._database.read(query)).rows]

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from collections.abc import Callable
 
 import pytest
 from joserfc import jwt
@@ -10,6 +11,7 @@ from joserfc.jwk import OctKey, OKPKey
 from plughost._util.redaction.redactor import Redactor
 from plughost._util.redaction.secret_set import HIDDEN
 from plughost.errors import Denied
+from plughost.vai.invocations.signing_key import SigningKey
 from plughost.vai.invocations.tokens import AUDIENCE, ISSUER, PREFIX, SHAPE, Delegation, SigningIssuer
 
 
@@ -18,6 +20,10 @@ class Time:
 
     def __call__(self) -> float:
         return self.now
+
+
+def issuer_of(now: Callable[[], float]) -> SigningIssuer:
+    return SigningIssuer([SigningKey.generate()], now)
 
 
 def delegation(**other: object) -> Delegation:
@@ -34,7 +40,7 @@ def delegation(**other: object) -> Delegation:
 @pytest.mark.clause("VAI-04", "VAI-41")
 def test_a_token_opens_its_scopes_for_its_tenant_until_its_deadline() -> None:
     time = Time()
-    issuer = SigningIssuer(time)
+    issuer = issuer_of(time)
     token = issuer.mint(delegation())
     assert token.startswith("vai_dlg_")
     assert issuer.verify(token, "chains:read") == delegation()
@@ -47,7 +53,7 @@ def test_a_token_opens_its_scopes_for_its_tenant_until_its_deadline() -> None:
 
 @pytest.mark.clause("VAI-41")
 def test_a_token_ends_with_its_invocation() -> None:
-    issuer = SigningIssuer(Time())
+    issuer = issuer_of(Time())
     token = issuer.mint(delegation())
     other = issuer.mint(delegation(invocation_id="inv_2"))
     issuer.revoke("inv_1")
@@ -92,7 +98,7 @@ def forged(token: str) -> dict[str, str]:
 )  # fmt: skip
 @pytest.mark.clause("VAI-41")
 def test_a_forged_token_opens_nothing(attack: str) -> None:
-    issuer = SigningIssuer(Time())
+    issuer = issuer_of(Time())
     token = issuer.mint(delegation())
     with pytest.raises(Denied):
         issuer.verify(PREFIX + forged(token)[attack], "chains:read")
@@ -101,13 +107,43 @@ def test_a_forged_token_opens_nothing(attack: str) -> None:
 
 
 def test_another_hosts_token_opens_nothing_here() -> None:
-    token = SigningIssuer(Time()).mint(delegation())
+    token = issuer_of(Time()).mint(delegation())
     with pytest.raises(Denied):
-        SigningIssuer(Time()).verify(token, "chains:read")
+        issuer_of(Time()).verify(token, "chains:read")
+
+
+@pytest.mark.clause("VAI-41")
+def test_a_token_of_an_invocation_in_another_process_opens_nothing_here() -> None:
+    key = SigningKey.generate()
+    token = SigningIssuer([key], Time()).mint(delegation())
+    with pytest.raises(Denied, match="has ended"):
+        SigningIssuer([key], Time()).verify(token, "chains:read")
+
+
+def test_after_a_new_key_tokens_of_the_old_one_are_good_and_new_ones_name_the_new() -> None:
+    old, new = SigningKey.generate("delegation-1"), SigningKey.generate("delegation-2")
+    before, after = SigningIssuer([old], Time()), SigningIssuer([new, old], Time())
+    token = before.mint(delegation())
+    after.mint(delegation())
+    assert after.verify(token, "chains:read") == delegation()
+    issued = after.mint(delegation())
+    head = json.loads(base64.urlsafe_b64decode(issued.removeprefix(PREFIX).split(".")[0] + "=="))
+    assert head == {"alg": "Ed25519", "typ": "JWT", "kid": "delegation-2"}
+    assert after.verify(issued, "chains:read") == delegation()
+    with pytest.raises(Denied):
+        before.verify(issued, "chains:read")
+    relabelled = SigningIssuer([SigningKey("delegation-2", old.sealable())], Time()).mint(delegation())
+    with pytest.raises(Denied):
+        after.verify(relabelled, "chains:read")
+
+
+def test_a_signing_key_is_not_shown() -> None:
+    key = SigningKey.generate()
+    assert repr(key) == str(key) == "<SigningKey delegation-1>"
 
 
 def test_others_can_read_what_a_token_says() -> None:
-    issuer = SigningIssuer(Time())
+    issuer = issuer_of(Time())
     claims = issuer.mint(delegation()).removeprefix(PREFIX).split(".")[1]
     told = json.loads(base64.urlsafe_b64decode(claims + "=="))
     assert (told["iss"], told["aud"], told["jti"]) == (ISSUER, AUDIENCE, "inv_1")
@@ -119,6 +155,6 @@ def test_others_can_read_what_a_token_says() -> None:
 def test_every_token_is_hidden_by_its_shape() -> None:
     hidden = Redactor()
     hidden.add_pattern(SHAPE)
-    token = SigningIssuer(Time()).mint(delegation())
+    token = issuer_of(Time()).mint(delegation())
     assert hidden.redact(f"Bearer {token}, sent") == f"Bearer {HIDDEN}, sent"
     assert hidden.redact(base64.b64encode(token.encode()).decode().rstrip("=")) == HIDDEN

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,7 +18,11 @@ from plughost.cli.ui import output
 from plughost.errors import InvalidSpec
 
 if TYPE_CHECKING:
-    from plughost.vai.records.database import RecordDatabase
+    from plughost.vai.database.database import Database
+    from plughost.vai.records.records import Records
+    from plughost.vai.records.retention import Pruned, PrunedState, Retention
+
+T = TypeVar("T")
 
 
 @click.group(cls=Group)
@@ -42,8 +48,7 @@ def invocations() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_(state: Path | None, limit: int, status: str | None, export_id: str | None, as_json: bool) -> None:
     """List invocations, the newest first."""
-    with _open_database(state) as book:
-        rows = book.latest(limit, status=status, export=export_id)
+    rows = _with_records(state, lambda records: records.latest(limit, status=status, export=export_id))
     if as_json:
         output.answer(rows)
         return
@@ -61,8 +66,7 @@ def list_(state: Path | None, limit: int, status: str | None, export_id: str | N
 @click.argument("invocation_id")
 def show(state: Path | None, invocation_id: str, as_json: bool) -> None:
     """Show one invocation: its grants, sandbox, events and outcome."""
-    with _open_database(state) as book:
-        row = book.get(invocation_id)
+    row = _with_records(state, lambda records: records.get(invocation_id))
     if row is None:
         raise InvalidSpec(f"there is no invocation {invocation_id}", hint="plughost invocations ls")
     if as_json:
@@ -96,7 +100,7 @@ def _bytes(ctx: click.Context, param: click.Parameter, text: str | None) -> int 
     "--older-than",
     callback=_seconds,
     metavar="AGE",
-    help="Remove invocations older than this, such as 30d or 12h.",
+    help="Remove invocations, events and deliveries older than this, such as 30d or 12h.",
 )
 @click.option(
     "--keep-bytes",
@@ -104,40 +108,71 @@ def _bytes(ctx: click.Context, param: click.Parameter, text: str | None) -> int 
     metavar="SIZE",
     help="Remove the oldest until the records fit into this size, such as 1G.",
 )
+@click.option(
+    "--keep-count",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Remove the oldest until this many invocations are left.",
+)
+@click.option(
+    "--keep-events",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Remove the oldest until this many events are left.",
+)
+@click.option(
+    "--keep-deliveries",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Remove the oldest until this many settled deliveries are left.",
+)
 @click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def prune(
-    state: Path | None, older_than: float | None, keep_bytes: int | None, dry_run: bool, as_json: bool
+    state: Path | None,
+    older_than: float | None,
+    keep_bytes: int | None,
+    keep_count: int | None,
+    keep_events: int | None,
+    keep_deliveries: int | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
-    """Remove old records.
+    """Remove old records, events and deliveries.
 
-    Running invocations are kept. Default: --older-than 30d --keep-bytes 1G.
+    Running invocations are kept, and so are events that wait for their delivery and deliveries that are not
+    settled. Default: --older-than 30d --keep-bytes 1G.
 
     \b
-    Example:
+    Examples:
       plughost invocations prune --older-than 7d --dry-run
+      plughost invocations prune --keep-count 100000 --keep-deliveries 100000
     """
-    from plughost.vai.records.retention import Pruned, Retention
+    from plughost.vai.records.retention import Retention
 
-    use_defaults = older_than is None and keep_bytes is None
-    retention = Retention() if use_defaults else Retention(age=older_than, size=keep_bytes)
-    now, total = time.time(), Pruned()
-    with _open_database(state) as book:
-        if dry_run:
-            total = book.would_prune(retention, now)
-        else:
-            more = True
-            while more:
-                pruned = book.prune(retention, now)
-                total = Pruned(total.invocations + pruned.invocations, total.bytes + pruned.bytes)
-                more = pruned.more
-        left = book.used
+    limits = (older_than, keep_bytes, keep_count, keep_events, keep_deliveries)
+    retention = Retention()
+    if any(limit is not None for limit in limits):
+        retention = Retention(
+            age=older_than,
+            size=keep_bytes,
+            count=keep_count,
+            event_age=older_than,
+            event_count=keep_events,
+            delivery_age=older_than,
+            delivery_count=keep_deliveries,
+        )
+    total, others, left = _with_database(state, lambda database: _prune(database, retention, dry_run))
     if as_json:
         report = {"invocations": total.invocations, "bytes": total.bytes, "left_bytes": left}
+        report |= {"events": others.events, "deliveries": others.deliveries}
         output.answer({**report, "dry_run": dry_run})
         return
     verb = "would remove" if dry_run else "removed"
-    output.print_line(f"{verb} {total.invocations} invocations, {total.bytes} bytes; {left} bytes are left")
+    output.print_line(
+        f"{verb} {total.invocations} invocations, {total.bytes} bytes; {left} bytes are left",
+        f"{verb} {others.events} events and {others.deliveries} deliveries",
+    )
 
 
 def _format_value(name: str, value: Any) -> str:
@@ -150,10 +185,47 @@ def _when(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _open_database(state: Path | None) -> RecordDatabase:
-    from plughost.vai.records.database import RecordDatabase
-    from plughost.vai.records.journal import recover
+def _with_records(state: Path | None, use: Callable[[Records], Awaitable[T]]) -> T:
+    """Opens the records of a state folder, including what its journals hold, and uses them."""
+    from plughost.vai.records.records import Records
 
-    folder = str(state or default_state_folder())
-    recover(folder)
-    return RecordDatabase(folder)
+    return _with_database(state, lambda database: use(Records(database)))
+
+
+def _with_database(state: Path | None, use: Callable[[Database], Awaitable[T]]) -> T:
+    from plughost.vai.database.open_database import open_database
+    from plughost.vai.records.recovery import recover
+
+    async def run() -> T:
+        folder = str(state or default_state_folder())
+        database = open_database(folder)
+        try:
+            await recover(folder, database)
+            return await use(database)
+        finally:
+            await database.close()
+
+    return asyncio.run(run())
+
+
+async def _prune(database: Database, retention: Retention, dry_run: bool) -> tuple[Pruned, PrunedState, int]:
+    """Prunes in small batches, or in a dry run. Returns what was removed, and the bytes that are left."""
+    from plughost.vai.records.records import Records
+    from plughost.vai.records.retention import Pruned, PrunedState
+    from plughost.vai.state.retention import StatePruner
+
+    records, pruner, now = Records(database), StatePruner(database, retention), time.time()
+    if dry_run:
+        would = await records.would_prune(retention, now)
+        return would, await pruner.would_prune(now), await records.used()
+    total, more = Pruned(), True
+    while more:
+        pruned = await records.prune(retention, now)
+        total = Pruned(total.invocations + pruned.invocations, total.bytes + pruned.bytes)
+        more = pruned.more
+    others, more = PrunedState(), True
+    while more:
+        state = await pruner.prune(now)
+        others = PrunedState(others.events + state.events, others.deliveries + state.deliveries)
+        more = state.more
+    return total, others, await records.used()

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from plughost.errors import InvalidSpec
-from plughost.vai import sqlite
 from plughost.vai.bindings.binding import Scope
-from plughost.vai.state.chains import TABLES, Block, Chain, Chains
-from plughost.vai.state.database import FILE, TenantState
+from plughost.vai.database.database import Database
+from plughost.vai.database.open_database import open_database
+from plughost.vai.state.chains import Block, Chain, Chains
+from plughost.vai.state.state import TenantState
 
 SYSTEM = Block("system", [{"type": "text", "text": "You are a coding agent."}])
 SOURCE = Chain(chain_id="ch_1", org_id="org_1", project_id="proj_1", session_id="sess_1")
@@ -18,11 +19,10 @@ OTHER = Chain(chain_id="ch_2", org_id="org_2", project_id="proj_1")
 
 
 @pytest.fixture
-async def chains(tmp_path: Path):
-    state = TenantState(str(tmp_path))
-    await state.chains.create(SOURCE, [SYSTEM])
-    yield state.chains
-    state.close()
+async def chains(database: Database) -> Chains:
+    chains = TenantState(database).chains
+    await chains.create(SOURCE, [SYSTEM])
+    return chains
 
 
 @pytest.mark.clause("VAI-51")
@@ -99,19 +99,30 @@ async def test_a_chain_that_is_not_there(chains: Chains) -> None:
         await chains.create(SOURCE)
 
 
-async def test_a_file_of_an_earlier_version_is_used(tmp_path: Path) -> None:
-    earlier = sqlite.open_shared_database(str(tmp_path / FILE), [TABLES[:-1]])
-    earlier.execute("INSERT INTO chains VALUES ('ch_1', 'org_1', NULL, NULL, NULL, NULL)")
-    earlier.execute("INSERT INTO blocks VALUES ('ch_1', 1, 'system', '[]', NULL)")
-    earlier.close()
-    state = TenantState(str(tmp_path))
-    assert await state.chains.blocks("ch_1") == [Block("system", [])]
-    assert await state.chains.append("ch_1", [SYSTEM]) == 2
-    state.close()
-
-
-async def test_what_was_written_is_there_for_the_next_host(chains: Chains, tmp_path: Path) -> None:
+async def test_what_was_written_is_there_for_the_next_host(
+    chains: Chains, tmp_path: Path, database_url: str | None
+) -> None:
     await chains.append("ch_1", [Block("output", [{"type": "text", "text": "done"}])])
-    again = TenantState(str(tmp_path))
-    assert [block.kind for block in await again.chains.blocks("ch_1")] == ["system", "output"]
-    again.close()
+    database = open_database(str(tmp_path), database_url)
+    assert [block.kind for block in await TenantState(database).chains.blocks("ch_1")] == ["system", "output"]
+    await database.close()
+
+
+async def test_appends_at_once_get_numbers_of_their_own(chains: Chains) -> None:
+    await asyncio.gather(*(chains.append("ch_1", [Block("output", [n])] * 2) for n in range(20)))
+    page = await chains.page("ch_1")
+    assert [number for number, _ in page.blocks] == [*range(1, 42)]
+    firsts = [block.content for _, block in page.blocks[1::2]]
+    assert firsts == [block.content for _, block in page.blocks[2::2]], "those of one append stay together"
+
+
+async def test_a_chain_of_many_blocks_comes_in_pages(chains: Chains) -> None:
+    await chains.append("ch_1", [Block("output", ["x" * 100])] * 200)
+    page = await chains.page("ch_1", after=1, limit=150)
+    assert (len(page.blocks), page.following) == (150, 151)
+    page = await chains.page("ch_1", after=151)
+    assert ([number for number, _ in page.blocks], page.following) == ([*range(152, 202)], None)
+    page = await chains.page("ch_1", after=1, most_bytes=1000)
+    assert 5 < len(page.blocks) < 10
+    assert page.following == page.blocks[-1][0]
+    assert await chains.size("ch_1") > 200 * 100

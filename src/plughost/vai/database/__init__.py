@@ -1,0 +1,1 @@
+"""The database of vai, on SQLite or PostgreSQL: connections, named statements, migrations."""

@@ -1,0 +1,355 @@
+"""PostgresDatabase: a pool of connections to a PostgreSQL server, and one that listens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+from plughost.errors import HostFailed, Stopped
+from plughost.vai.database.errors import DatabaseUnavailable
+from plughost.vai.database.migrations import pending
+from plughost.vai.database.statements import Batch, Dialect, Query, Result
+
+if TYPE_CHECKING:
+    import asyncpg
+
+T = TypeVar("T")
+
+CONNECTIONS = 10
+"""Connections of one process to the server, besides the one that listens."""
+CONNECT_TIMEOUT = 10.0
+COMMAND_TIMEOUT = 60.0
+"""Seconds for one statement; a server that is gone without a word is noticed after that."""
+ATTEMPTS = 5
+"""How often a transaction is executed that deadlocks with others."""
+RECONNECT_SECONDS = 0.5
+ANNOUNCE_SECONDS = 0.05
+"""Announcements within this time are sent as one: each takes a lock of the whole server."""
+MIGRATION_LOCK = 0x706C7567
+"""The number of the advisory lock under which migrations run."""
+VERSION = "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"
+
+
+class PostgresDatabase:
+    """A `Database` on a PostgreSQL server, which the processes of several machines may share."""
+
+    dialect: Dialect = "postgresql"
+
+    def __init__(self, url: str, *, connections: int = CONNECTIONS) -> None:
+        self._url = url
+        self._connections = connections
+        self._pool: asyncpg.Pool | None = None
+        self._opening = asyncio.Lock()
+        self._closed = False
+        self._under_way: set[asyncio.Task[Any]] = set()
+        self._listener: _Listener | None = None
+
+    def __repr__(self) -> str:
+        return f"<PostgresDatabase {self.place}>"
+
+    @property
+    def place(self) -> str:
+        """Server and database, without credentials."""
+        try:
+            parts = urlsplit(self._url)
+            return f"postgresql://{parts.hostname or 'local socket'}{parts.path}"
+        except ValueError:
+            return "postgresql"
+
+    async def open(self) -> None:
+        """See `Database.open`."""
+        self._check_open()
+        await self._ready()
+
+    async def read(self, unit: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """See `Database.read`."""
+        return await self._begin(
+            self._run(unit, args, kwargs, "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ")
+        )
+
+    async def write(self, unit: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """See `Database.write`."""
+        return await self._begin(self._run(unit, args, kwargs, "BEGIN"))
+
+    async def write_unsynced(self, unit: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """See `Database.write_unsynced`."""
+        begin = "BEGIN; SET LOCAL synchronous_commit = off"
+        return await self._begin(self._run(unit, args, kwargs, begin, always_begin=True))
+
+    def listen(self, channel: str, callback: Callable[[], object]) -> None:
+        """See `Database.listen`."""
+        if self._listener is None:
+            self._listener = _Listener(self._connect, self._report)
+        self._listener.add(channel, callback)
+
+    def announce(self, channel: str) -> None:
+        """See `Database.announce`."""
+        if self._listener is None:
+            self._listener = _Listener(self._connect, self._report)
+        self._listener.announce(channel)
+
+    async def close(self) -> None:
+        """See `Database.close`."""
+        self._closed = True
+        if self._listener is not None:
+            await self._listener.close()
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            try:
+                await asyncio.wait_for(pool.close(), CONNECT_TIMEOUT)
+            except Exception:  # a server that does not answer; the sockets are closed all the same
+                pool.terminate()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Stopped("the host is closed")
+
+    async def _begin(self, work: Any) -> Any:
+        """Runs a transaction in a task of its own: a caller that is cancelled waits for its end."""
+        try:
+            self._check_open()
+        except Stopped:
+            work.close()
+            raise
+        task = asyncio.get_running_loop().create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()
+            raise
+
+    async def _run(self, unit: Any, args: Any, kwargs: Any, begin: str, *, always_begin: bool = False) -> Any:
+        import asyncpg
+
+        for attempt in range(ATTEMPTS):
+            try:
+                async with self._connection() as connection:
+                    if isinstance(unit, Query | Batch) and not always_begin:
+                        return await _execute(connection, unit)  # a transaction of its own
+                    return await _run_steps(connection, unit, args, kwargs, begin)
+            except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError) as error:
+                if attempt == ATTEMPTS - 1:
+                    raise self._unavailable(error) from error
+                await asyncio.sleep(0.01 * 2**attempt)
+        raise AssertionError
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncIterator[Any]:
+        import asyncpg
+
+        try:
+            async with (await self._ready()).acquire(timeout=CONNECT_TIMEOUT) as connection:
+                try:
+                    yield connection
+                except asyncpg.InternalClientError:  # the server ended it in the middle of something
+                    connection.terminate()
+                    raise
+        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
+            raise
+        except (
+            OSError,
+            asyncpg.PostgresError,
+            asyncpg.InterfaceError,
+            asyncpg.InternalClientError,
+            TimeoutError,
+        ) as error:
+            raise self._unavailable(error) from error
+
+    async def _ready(self) -> asyncpg.Pool:
+        if self._pool is None:
+            async with self._opening:
+                if self._pool is None:
+                    self._pool = await self._open_pool()
+        return self._pool
+
+    async def _open_pool(self) -> asyncpg.Pool:
+        import asyncpg
+
+        try:
+            await self._migrate()
+            return await asyncpg.create_pool(
+                self._url,
+                min_size=0,
+                max_size=self._connections,
+                timeout=CONNECT_TIMEOUT,
+                command_timeout=COMMAND_TIMEOUT,
+                max_inactive_connection_lifetime=300.0,
+                reset=_leave_as_it_is,
+            )
+        except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+            raise self._unavailable(error) from error
+
+    async def _connect(self) -> Any:
+        import asyncpg
+
+        return await asyncpg.connect(self._url, timeout=CONNECT_TIMEOUT, command_timeout=COMMAND_TIMEOUT)
+
+    async def _migrate(self) -> None:
+        connection = await self._connect()
+        try:
+            pending("postgresql", await _version(connection), self.place)  # a newer one is refused untouched
+            await connection.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK, timeout=None)
+            while lacking := pending("postgresql", await _version(connection), self.place):
+                async with connection.transaction():
+                    await connection.execute(VERSION)
+                    for statement in lacking[0].statements:
+                        await connection.execute(statement, timeout=None)
+                    await connection.execute("DELETE FROM schema_version")
+                    await connection.execute("INSERT INTO schema_version VALUES ($1)", lacking[0].number)
+        finally:
+            await connection.close()
+
+    def _unavailable(self, error: Exception) -> HostFailed:
+        if self._closed:
+            return DatabaseUnavailable("the database was closed")
+        words = str(error) or type(error).__name__
+        return DatabaseUnavailable(f"the database {self.place} cannot be used: {words}")
+
+    def _report(self, error: Exception) -> None:
+        context = {
+            "message": "changes in other processes are noticed late",
+            "exception": self._unavailable(error),
+        }
+        asyncio.get_running_loop().call_exception_handler(context)
+
+
+async def _leave_as_it_is(connection: Any) -> None:
+    """Spares a round trip for each use of a connection: transactions leave nothing in the session."""
+
+
+async def _version(connection: Any) -> int:
+    if await connection.fetchval("SELECT to_regclass('schema_version')") is None:
+        return 0
+    return int(await connection.fetchval("SELECT coalesce(max(version), 0) FROM schema_version"))
+
+
+async def _run_steps(connection: Any, unit: Any, args: Any, kwargs: Any, begin: str) -> Any:
+    """One transaction. The generator is closed before its connection is used for anything else."""
+    await connection.execute(begin)
+    try:
+        result = await _drive(connection, unit, args, kwargs)
+        await connection.execute("COMMIT")
+    except BaseException:
+        try:
+            await connection.execute("ROLLBACK")
+        except Exception:  # nobody else must find it within a transaction
+            connection.terminate()
+        raise
+    return result
+
+
+async def _drive(connection: Any, unit: Any, args: Any, kwargs: Any) -> Any:
+    if isinstance(unit, Query | Batch):
+        return await _execute(connection, unit)
+    steps = unit(*args, **kwargs)
+    result: Result | None = None
+    try:
+        while True:
+            try:
+                query = steps.send(result)
+            except StopIteration as stop:
+                return stop.value
+            result = await _execute(connection, query)
+    finally:
+        steps.close()
+
+
+async def _execute(connection: Any, query: Query | Batch) -> Result:
+    statement = query.statement
+    if isinstance(query, Query):
+        arguments = statement.arguments(query.values)
+        if statement.returns_rows:
+            rows = await connection.fetch(statement.postgresql, *arguments)
+            return Result(rows, len(rows))
+        status: str = await connection.execute(statement.postgresql, *arguments)
+        count = status.rpartition(" ")[2]
+        return Result((), int(count) if count.isdecimal() else 0)
+    many = [statement.arguments(values) for values in query.values]
+    if statement.returns_rows:
+        rows = await connection.fetchmany(statement.postgresql, many) if many else []
+        return Result(rows, len(rows))
+    await connection.executemany(statement.postgresql, many)
+    return Result((), len(many))
+
+
+class _Listener:
+    """Listens on a connection of its own: a pooled one forgets its listeners. Connects again when the
+    connection is lost, and then calls everybody: something may have been missed."""
+
+    def __init__(self, connect: Callable[[], Awaitable[Any]], report: Callable[[Exception], None]) -> None:
+        self._connect = connect
+        self._report = report
+        self._callbacks: dict[str, list[Callable[[], object]]] = {}
+        self._to_announce: set[str] = set()
+        self._wanted = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._serve())
+
+    def add(self, channel: str, callback: Callable[[], object]) -> None:
+        self._callbacks.setdefault(channel, []).append(callback)
+        self._wanted.set()
+
+    def announce(self, channel: str) -> None:
+        for callback in self._callbacks.get(channel, ()):
+            callback()
+        self._to_announce.add(channel)
+        self._wanted.set()
+
+    async def close(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _serve(self) -> None:
+        told = False
+        while True:
+            try:
+                connection = await self._connect()
+                try:
+                    told = False
+                    await self._serve_connection(connection)
+                finally:
+                    connection.terminate()
+            except Exception as error:
+                if not told:
+                    self._report(error)
+                told = True
+                await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _serve_connection(self, connection: Any) -> None:
+        connection.add_termination_listener(lambda _: self._wanted.set())
+        listening: set[str] = set()
+        while True:
+            for channel in self._callbacks.keys() - listening:
+                await connection.add_listener(channel, self._on_notification)
+                listening.add(channel)
+                self._call(channel)
+            self._wanted.clear()
+            to_announce, self._to_announce = self._to_announce, set()
+            try:
+                for channel in to_announce:
+                    await connection.execute(
+                        "SELECT pg_notify($1, $2)", channel, str(connection.get_server_pid())
+                    )
+            except BaseException:
+                self._to_announce |= to_announce
+                raise
+            if connection.is_closed():
+                raise ConnectionError("the connection was lost")
+            await self._wanted.wait()
+            await asyncio.sleep(ANNOUNCE_SECONDS)  # others may come
+
+    def _on_notification(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
+        if payload != str(connection.get_server_pid()):  # its own were told at once
+            self._call(channel)
+
+    def _call(self, channel: str) -> None:
+        for callback in self._callbacks.get(channel, ()):
+            callback()

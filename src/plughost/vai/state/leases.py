@@ -1,0 +1,137 @@
+"""Leases: how processes that share a database notice that one of them is gone, and take over its work.
+
+A process has a lease and renews it. One that does not, because it was killed or stopped, loses it: another
+process ends the lease and, in the same transaction, takes back everything that was claimed under it. What is
+claimed carries the lease, so a process that wakes up later cannot settle what others have taken (fencing). It
+gets a new lease and goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+from plughost.clock import Clock, Timer
+from plughost.vai.database.database import Database, Steps
+from plughost.vai.database.statements import load_statements
+from plughost.vai.records.records import presume_ended
+from plughost.vai.state.runs import END_ORPHANS
+
+_SQL = load_statements(__file__)
+ACQUIRE, RENEW, END, END_EXPIRED, END_OF_HOST, TAKE_BACK = (
+    _SQL[name] for name in ("acquire", "renew", "end", "end_expired", "end_of_host", "take_back")
+)
+
+LEASE_SECONDS = 15.0
+"""Seconds after its last heartbeat until a process counts as gone."""
+HEARTBEATS = 3
+"""Heartbeats within the time of a lease."""
+
+
+class ProcessLease:
+    """The lease of this process. Nothing is stored before `acquire`."""
+
+    def __init__(self, database: Database, host: str, clock: Clock, seconds: float = LEASE_SECONDS) -> None:
+        self._database = database
+        self._host = host
+        self._clock = clock
+        self._seconds = seconds
+        self._number = 0
+        self._held = False
+        self._acquiring = asyncio.Lock()
+        self._timer: Timer | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+        self.on_taken_back: list[Callable[[], object]] = []
+        """Called after this process has taken back what another had claimed."""
+        self.on_lost: list[Callable[[], object]] = []
+        """Called when this process has lost its lease and has a new one."""
+
+    @property
+    def name(self) -> str:
+        """The name under which this process claims; another one after each loss."""
+        return f"{self._host}.{self._number}"
+
+    async def acquire(self) -> str:
+        """The name of the lease, which is acquired first if this process has none."""
+        if not self._held:
+            async with self._acquiring:
+                if not self._held and not self._closed:
+                    await self._database.write_unsynced(
+                        ACQUIRE(lease=self.name, host=self._host, seconds=self._seconds)
+                    )
+                    self._held = True
+                    await self._end_expired()
+                    self._schedule()
+        return self.name
+
+    async def close(self) -> None:
+        """Gives the lease up; what it still has is taken back, for others."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        if self._held:
+            self._held = False
+            await self._database.write(self._end_own, self.name)
+
+    def _end_own(self, name: str) -> Steps[None]:
+        yield END(lease=name)
+        yield TAKE_BACK(lease=name)
+
+    def _schedule(self) -> None:
+        if not self._closed:
+            self._timer = self._clock.call_at(self._clock.time() + self._seconds / HEARTBEATS, self._beat)
+
+    def _beat(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._heartbeat())
+        self._task.add_done_callback(self._on_beaten)
+
+    def _on_beaten(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            context: dict[str, Any] = {
+                "message": "the lease of this process was not renewed",
+                "exception": error,
+            }
+            asyncio.get_running_loop().call_exception_handler(context)
+        self._schedule()
+
+    async def _heartbeat(self) -> None:
+        if not (await self._database.write_unsynced(RENEW(lease=self.name, seconds=self._seconds))).rows:
+            self._number += 1
+            await self._database.write_unsynced(
+                ACQUIRE(lease=self.name, host=self._host, seconds=self._seconds)
+            )
+            for callback in self.on_lost:
+                callback()
+        await self._end_expired()
+
+    async def _end_expired(self) -> None:
+        if await self._database.write(_end_expired, self.name):
+            for callback in self.on_taken_back:
+                callback()
+
+
+def end_host(host: str) -> Steps[None]:
+    """Ends the leases of a host that is known to have ended, and everything that it left."""
+    for row in (yield END_OF_HOST(host=host)).rows:
+        yield TAKE_BACK(lease=row["lease"])
+    yield from _end_work(host)
+
+
+def _end_expired(own: str) -> Steps[int]:
+    expired = (yield END_EXPIRED(own=own)).rows
+    for row in expired:
+        yield TAKE_BACK(lease=row["lease"])
+        yield from _end_work(row["host"])
+    return len(expired)
+
+
+def _end_work(host: str) -> Steps[None]:
+    yield from presume_ended(host)
+    yield END_ORPHANS(now=time.time())

@@ -1,0 +1,31 @@
+-- acquire (sqlite): a new lease
+INSERT INTO leases (lease, host, expires_at) VALUES (:lease, :host, (julianday('now') - 2440587.5) * 86400.0 + :seconds);
+
+-- acquire (postgresql): a new lease
+INSERT INTO leases (lease, host, expires_at)
+VALUES (:lease, :host, extract(epoch FROM clock_timestamp()) + CAST(:seconds AS DOUBLE PRECISION));
+
+-- renew (sqlite): a heartbeat; no row when another process has ended the lease
+UPDATE leases SET expires_at = (julianday('now') - 2440587.5) * 86400.0 + :seconds WHERE lease = :lease RETURNING lease;
+
+-- renew (postgresql): a heartbeat; no row when another process has ended the lease
+UPDATE leases SET expires_at = extract(epoch FROM clock_timestamp()) + CAST(:seconds AS DOUBLE PRECISION)
+WHERE lease = :lease RETURNING lease;
+
+-- end_expired (sqlite): leases whose process did not renew them
+DELETE FROM leases WHERE expires_at < (julianday('now') - 2440587.5) * 86400.0 AND lease <> :own RETURNING lease, host;
+
+-- end_expired (postgresql): leases whose process did not renew them
+DELETE FROM leases WHERE lease IN (
+  SELECT lease FROM leases WHERE expires_at < extract(epoch FROM clock_timestamp()) AND lease <> :own
+  FOR UPDATE SKIP LOCKED)
+RETURNING lease, host;
+
+-- end: one lease
+DELETE FROM leases WHERE lease = :lease;
+
+-- end_of_host: the leases of a host that is known to have ended
+DELETE FROM leases WHERE host = :host RETURNING lease;
+
+-- take_back: the deliveries that a lease has claimed
+UPDATE deliveries SET status = 'pending', lease = NULL WHERE status = 'leased' AND lease = :lease;

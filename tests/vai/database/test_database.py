@@ -1,0 +1,282 @@
+"""Both databases behave the same: transactions, cancellation, closing, a lost server, announcements."""
+
+import asyncio
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from plughost.errors import HostFailed, Stopped
+from plughost.vai.database import migrations, sqlite
+from plughost.vai.database.database import Database, Steps
+from plughost.vai.database.errors import DatabaseUnavailable
+from plughost.vai.database.migrations import Migration
+from plughost.vai.database.open_database import FILE, open_database
+from plughost.vai.database.statements import statement
+from tests.support import until
+from tests.support.postgres import Server, server
+
+PUT = statement("put", {None: "INSERT INTO meta (name, value) VALUES (:name, :value) RETURNING name"})
+GET = statement("get", {None: "SELECT value FROM meta WHERE name = :name"})
+COUNT = statement("count", {None: "SELECT count(*) AS number FROM meta"})
+
+
+def put_two(first: str, second: str) -> Steps[int]:
+    yield PUT(name=first, value="")
+    yield PUT(name=second, value="")
+    return (yield COUNT()).value()
+
+
+async def test_a_transaction_has_all_its_effects_or_none(database: Database) -> None:
+    assert await database.write(put_two, "a", "b") == 2
+    with pytest.raises(DatabaseUnavailable):
+        await database.write(put_two, "c", "a")
+    assert (await database.read(COUNT())).value() == 2
+
+
+async def test_one_that_fails_takes_no_other_along(database: Database) -> None:
+    async def one(number: int) -> int | None:
+        try:
+            return await database.write(
+                put_two, f"{number}", f"{number} again" if number % 3 else f"{number}"
+            )
+        except DatabaseUnavailable:
+            return None
+
+    results = await asyncio.gather(*(one(number) for number in range(60)))
+    assert [number for number, result in enumerate(results) if result is None] == [*range(0, 60, 3)]
+    assert (await database.read(COUNT())).value() == 80
+
+
+async def test_an_error_of_the_unit_itself_is_its_callers_and_undoes_it(database: Database) -> None:
+    def fails() -> Steps[None]:
+        yield PUT(name="a", value="")
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        await database.write(fails)
+    assert (await database.read(COUNT())).value() == 0
+
+
+async def test_a_read_sees_one_moment(database: Database) -> None:
+    await database.open()
+    reached, go = threading.Event(), asyncio.Event()
+    written = threading.Event()
+
+    def twice() -> Steps[tuple[int, int]]:
+        first = (yield COUNT()).value()
+        reached.set()
+        if database.dialect == "sqlite":
+            written.wait(10)
+        return first, (yield COUNT()).value()
+
+    reading = asyncio.create_task(database.read(twice))
+    await until(reached.is_set)
+    await database.write(PUT(name="a", value=""))
+    written.set()
+    go.set()
+    assert await reading == (0, 0)
+
+
+async def test_nothing_can_be_written_by_a_read(database: Database) -> None:
+    with pytest.raises(DatabaseUnavailable):
+        await database.read(put_two, "a", "b")
+    assert (await database.read(COUNT())).value() == 0
+
+
+async def test_a_caller_that_is_cancelled_waits_for_its_transaction(database: Database) -> None:
+    await database.open()
+    task = asyncio.create_task(database.write(put_two, "a", "b"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await database.read(COUNT())).value() == 2
+
+
+async def test_closing_ends_what_was_begun_and_refuses_the_rest(
+    tmp_path: Path, database_url: str | None
+) -> None:
+    database = open_database(str(tmp_path), database_url)
+    await database.open()
+    tasks = [asyncio.create_task(database.write(PUT(name=f"{number}", value=""))) for number in range(50)]
+    await asyncio.sleep(0)
+    await asyncio.gather(database.close(), database.close())
+    await asyncio.gather(*tasks)
+    for use in (database.read(COUNT()), database.write(COUNT()), database.open()):
+        with pytest.raises(Stopped):
+            await use
+    await database.close()
+    again = open_database(str(tmp_path), database_url)
+    assert (await again.read(COUNT())).value() == 50
+    await again.close()
+
+
+async def test_texts_with_nul_and_lists_are_stored_alike(database: Database) -> None:
+    await database.write(PUT(name="a\0b", value="x\0y"))
+    assert (await database.read(GET(name="a\0b"))).value() == "x\ufffdy"
+    found = statement("found", {None: "SELECT name FROM meta WHERE name = ANY(:names) ORDER BY name"})
+    assert (await database.read(found(names=["a\ufffdb", "c"]))).changed == 1
+    assert "x" not in repr(PUT(name="a", value="secret")), "values are not shown"
+
+
+async def test_announcements_reach_this_process_at_once_and_others_soon(
+    database: Database, tmp_path: Path, database_url: str | None
+) -> None:
+    heard: list[str] = []
+    database.listen("news", lambda: heard.append("here"))
+    other = open_database(str(tmp_path), database_url)
+    other.listen("news", lambda: heard.append("there"))
+    if database_url is not None:
+        await until(lambda: {*heard} == {"here", "there"})  # both listen now, and may have missed something
+    heard.clear()
+    database.announce("news")
+    assert heard == ["here"]
+    if database_url is not None:
+        await until(lambda: "there" in heard)
+        await asyncio.sleep(0.2)
+        assert heard == ["here", "there"]
+    await other.close()
+
+
+async def test_many_processes_migrate_one_new_database(tmp_path: Path, database_url: str | None) -> None:
+    code = (
+        "import asyncio, sys\n"
+        "from plughost.vai.database.open_database import open_database\n"
+        "async def main():\n"
+        "    database = open_database(sys.argv[1], sys.argv[2] or None)\n"
+        "    await database.open()\n"
+        "    await database.close()\n"
+        "asyncio.run(main())\n"
+    )
+    started = [
+        subprocess.Popen([sys.executable, "-c", code, tmp_path, database_url or ""], stderr=subprocess.PIPE)
+        for _ in range(5)
+    ]
+    for process in started:
+        _, said = await asyncio.to_thread(process.communicate)
+        assert process.returncode == 0, said
+
+
+NEXT = Migration(2, ("CREATE TABLE another (number INTEGER)", "INSERT INTO another VALUES (1)"))
+
+
+async def test_a_database_gets_the_migrations_that_it_lacks_and_a_newer_one_is_left_alone(
+    tmp_path: Path, database_url: str | None, monkeypatch
+) -> None:
+    async def opened() -> None:
+        database = open_database(str(tmp_path), database_url)
+        try:
+            await database.open()
+            await database.write(PUT(name=f"{len(migrations.migrations(database.dialect))}", value="kept"))
+        finally:
+            await database.close()
+
+    await opened()
+    known = migrations.migrations
+    monkeypatch.setattr(migrations, "migrations", lambda dialect: (*known(dialect), NEXT))
+    await opened()
+    database = open_database(str(tmp_path), database_url)
+    rows = await database.read(
+        statement("both", {None: "SELECT number, (SELECT count(*) FROM meta) AS kept FROM another"})()
+    )
+    assert [dict(row) for row in rows.rows] == [{"number": 1, "kept": 2}]
+    await database.close()
+    monkeypatch.undo()
+    with pytest.raises(HostFailed, match="newer plughost: its version is 2, and this plughost supports 1"):
+        await opened()
+    broken = Migration(3, ("CREATE TABLE third (number INTEGER)", "ALTER nothing"))
+    monkeypatch.setattr(migrations, "migrations", lambda dialect: (*known(dialect), NEXT, broken))
+    with pytest.raises(HostFailed, match="syntax error"):
+        await opened()
+    fixed = Migration(3, ("CREATE TABLE third (number INTEGER)",))
+    monkeypatch.setattr(migrations, "migrations", lambda dialect: (*known(dialect), NEXT, fixed))
+    await opened()
+
+
+async def test_a_locked_file_is_a_typed_error(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT", 0.05)
+    database = open_database(str(tmp_path))
+    await database.open()
+    other = sqlite3.connect(tmp_path / FILE, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(DatabaseUnavailable, match="vai.db cannot be used: database is locked"):
+        await database.write(PUT(name="a", value=""))
+    assert (await database.read(COUNT())).value() == 0, "who only reads waits for nobody"
+    other.close()
+    await database.write(PUT(name="a", value=""))
+    await database.close()
+
+
+async def test_a_file_that_only_its_owner_can_read(tmp_path: Path) -> None:
+    database = open_database(str(tmp_path / "new"))
+    await database.open()
+    assert (tmp_path / "new" / FILE).stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+    await database.close()
+
+
+@pytest.fixture(scope="module")
+def own_server():
+    """A server that a test may stop; what it has committed survives that."""
+    with server({"synchronous_commit": "on"}) as running:
+        yield running
+
+
+@pytest.mark.parametrize("how", [signal.SIGQUIT, signal.SIGINT])
+async def test_a_server_that_restarts_is_used_again(own_server: Server, how: signal.Signals) -> None:
+    told: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, about: told.append(about["message"]))
+    database = open_database("unused", await own_server.create())
+    heard = asyncio.Event()
+    database.listen("news", heard.set)
+    await database.write(PUT(name="before", value=""))
+    await asyncio.wait_for(heard.wait(), 10)
+    await asyncio.to_thread(own_server.stop, how)
+    with pytest.raises(DatabaseUnavailable, match="cannot be used"):
+        await database.write(PUT(name="meanwhile", value=""))
+    with pytest.raises(DatabaseUnavailable):
+        await database.read(COUNT())
+    await until(lambda: told)
+    assert {*told} == {"changes in other processes are noticed late"}
+    heard.clear()
+    await asyncio.to_thread(own_server.start)
+    await asyncio.wait_for(heard.wait(), 10)  # something may have been missed
+    await database.write(PUT(name="after", value=""))
+    assert (await database.read(COUNT())).value() == 2
+    await database.close()
+
+
+async def test_connections_that_are_cut_are_replaced(postgres: Server) -> None:
+    url = await postgres.create()
+    database = open_database("unused", url)
+    await database.write(PUT(name="a", value=""))
+    cut = statement(
+        "cut",
+        {
+            None: "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        },
+    )
+    killer = open_database("unused", url)
+    await killer.write(cut())
+    for number in range(20):
+        try:
+            await database.write(PUT(name=f"{number}", value=""))
+            break
+        except DatabaseUnavailable:
+            continue
+    assert number <= 10, "as many as a pool has"
+    await database.close()
+    await killer.close()
+
+
+async def test_no_server_and_no_password_in_the_error(tmp_path: Path) -> None:
+    database = open_database("unused", f"postgresql://me:hunter2@/name?host={tmp_path}")
+    with pytest.raises(DatabaseUnavailable) as caught:
+        await database.open()
+    assert "hunter2" not in caught.value.explain() + repr(database)
+    await database.close()

@@ -23,7 +23,8 @@ from plughost.vai.bindings.bindings import FixedBindings
 from plughost.vai.database.database import Database, Steps
 from plughost.vai.database.open_database import open_database
 from plughost.vai.state import outbox
-from plughost.vai.state.deliveries import Deliveries, Delivery, insert, new_delivery_id
+from plughost.vai.state.deliveries import Deliveries
+from plughost.vai.state.delivery_table import Delivery, insert, new_delivery_id
 from plughost.vai.state.leases import ProcessLease
 from plughost.vai.state.outbox import INSERT, Outbox
 

@@ -29,7 +29,8 @@ from plughost.vai.records.records import Records
 from plughost.vai.records.recovery import recover
 from plughost.vai.records.retention import Retention
 from plughost.vai.retry_policy import Backoff
-from plughost.vai.state.deliveries import Deliveries, Delivery
+from plughost.vai.state.deliveries import Deliveries
+from plughost.vai.state.delivery_table import Delivery
 from plughost.vai.state.hooks import Hooks
 from plughost.vai.state.leases import LEASE_SECONDS, ProcessLease
 from plughost.vai.state.retention import StatePruner

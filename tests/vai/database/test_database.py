@@ -280,3 +280,20 @@ async def test_no_server_and_no_password_in_the_error(tmp_path: Path) -> None:
         await database.open()
     assert "hunter2" not in caught.value.explain() + repr(database)
     await database.close()
+
+
+async def test_a_read_waits_for_the_tables_that_another_transaction_is_creating(tmp_path: Path) -> None:
+    gate = threading.Event()
+    database = sqlite.SqliteDatabase(str(tmp_path / FILE), prepare=lambda _: assert_true(gate.wait(30)))
+    writing = asyncio.create_task(database.write(PUT(name="a", value="")))
+    await until(lambda: (tmp_path / FILE).exists())
+    reading = asyncio.create_task(database.read(COUNT()))
+    await asyncio.wait([reading], timeout=0.2)  # one that does not wait has failed by then
+    gate.set()
+    await writing
+    assert (await reading).value() == 1
+    await database.close()
+
+
+def assert_true(value: bool) -> None:
+    assert value

@@ -182,7 +182,7 @@ async def test_what_a_dead_process_ran_is_ended_by_another_within_its_lease(
         await dead.__aenter__()
         started = await dead.start(wait)
         await dead.state.runs.start(RunRecord(run_id="run_1", invocation_id=started.invocation_id, **OWNER))
-        dead.lease._timer.cancel()  # it is stopped
+        await dead.lease._heartbeats.close()  # it is stopped
         began = time.monotonic()
         record = None
         while record is None or record["status"] is None:

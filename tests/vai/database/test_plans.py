@@ -11,7 +11,7 @@ import pytest
 from plughost.vai.database.database import Database
 from plughost.vai.database.statements import Query, statement
 from plughost.vai.records.records import LIST, Records
-from plughost.vai.state import deliveries, hooks, outbox
+from plughost.vai.state import delivery_table, hooks, outbox
 from tests.vai.invocations.test_journal import began, ended
 
 VALUES = {"since": 1.0, "until": 5e9, "version": "0.1.0", "status": "failed"}
@@ -88,8 +88,8 @@ async def test_what_deliveries_ask_again_and_again_uses_an_index(database: Datab
     await database.open()
     some = {"binding_id": "b", "lease": "l", "now": 1.0, "limit": 5, "number": 1, "attempt": 1, "ids": ["b"]}
     asked = [
-        deliveries.CLAIM(**{name: some[name] for name in ("binding_id", "now", "limit", "lease")}),
-        deliveries.SETTLE(results='[{"number":1,"lease":"l","attempt":1,"status":"acked"}]'),
+        delivery_table.CLAIM(**{name: some[name] for name in ("binding_id", "now", "limit", "lease")}),
+        delivery_table.SETTLE(results='[{"number":1,"lease":"l","attempt":1,"status":"acked"}]'),
         hooks.WAITING_OF(org_id="o", project_id="p", after=0, limit=9),
         hooks.WAITING_OF_ORG(org_id="o", after=0, limit=9),
         outbox.DONE(number=1),

@@ -27,7 +27,7 @@ from plughost.vai.invocations.requests import ToolRequest
 from plughost.vai.records.record import Entry, Started
 from plughost.vai.retry_policy import Backoff
 from plughost.vai.runtime import VaiRuntime
-from plughost.vai.state.deliveries import Delivery
+from plughost.vai.state.delivery_table import Delivery
 from plughost.vai.state.state import TenantState
 from tests.sandbox.conftest import strict
 

@@ -160,7 +160,7 @@ async def test_a_hook_may_look_and_begins_nothing(runtime_of) -> None:
 async def test_what_happens_while_nobody_listens_is_told_later(runtime_of, ground) -> None:
     first = await runtime_of(bound("reads"))
     await first.publish(TENANT, completed(1))
-    await until(lambda: first.hooks._task is None)
+    await until(lambda: first.hooks._task.is_idle)
     assert await first.deliveries.all() == [], "nobody subscribes"
     await first.hooks.close()
     await first.publish(TENANT, completed(2))
@@ -187,7 +187,7 @@ async def test_a_host_leaves_the_events_of_tenants_that_it_does_not_serve(runtim
     await first.publish(theirs, completed(1))
     await first.deliveries.publish(completed(2), ["bind_theirs"], theirs)
     await first.publish(TENANT, completed(3))
-    await until(lambda: first.hooks._task is None)
+    await until(lambda: first.hooks._task.is_idle)
     for _ in range(3000):
         told = {each.event.subject.id: each.status for each in await first.deliveries.all()}
         if told.get("run_3") == "acked":
@@ -256,7 +256,7 @@ HOST = textwrap.dedent(
         bindings = FixedBindings([bound("reacts")])
         lease = ProcessLease(database, f"host{first}", clock, 1.0)
         deliveries = Deliveries(database, lease, deliver, clock, bindings=bindings)
-        hooks = Hooks(database, state.outbox, deliveries, bindings, Shelf(ground / "lab"))
+        hooks = Hooks(database, state.outbox, deliveries, bindings, Shelf(ground / "lab"), clock)
         hooks.wake()
         deliveries.start()
         for number in itertools.count(first):

@@ -25,7 +25,7 @@ from plughost.vai.maintenance import transfer
 from plughost.vai.maintenance.export_file import TableDigest
 from plughost.vai.maintenance.tables import TABLES, Table
 from plughost.vai.maintenance.transfer import export_database, import_database
-from plughost.vai.state.deliveries import INSERT
+from plughost.vai.state.delivery_table import INSERT
 from plughost.vai.state.leases import ACQUIRE
 from plughost.vai.state.outbox import INSERT_HANDLED
 from tests.support.postgres import Server

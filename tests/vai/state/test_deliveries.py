@@ -19,7 +19,8 @@ from plughost.vai.bindings.bindings import FixedBindings
 from plughost.vai.database.database import Database
 from plughost.vai.database.errors import DatabaseUnavailable
 from plughost.vai.retry_policy import Backoff
-from plughost.vai.state.deliveries import MAX_CONCURRENT, RETRY_SECONDS, Deliveries, Delivery
+from plughost.vai.state.deliveries import MAX_CONCURRENT, RETRY_SECONDS, Deliveries
+from plughost.vai.state.delivery_table import Delivery
 from plughost.vai.state.leases import ProcessLease
 from tests.support import until
 from tests.vai.invocations.conftest import TENANT, bound
@@ -250,7 +251,7 @@ async def test_one_that_was_stopped_past_its_lease_cannot_settle_what_another_ha
     one.start()
     await one.publish(event(), ["bind_1"], TENANT)
     await eventually(one, [("leased", 1)])
-    one._lease._timer.cancel()  # no heartbeat comes from a process that is stopped
+    one._lease._heartbeats._cancel_timer()  # no heartbeat comes from a process that is stopped
     await database.write(_expire, one._lease.name)
     second = Hook("retryable_failure")
     other, _ = deliveries_to(second)

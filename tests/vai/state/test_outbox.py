@@ -60,7 +60,7 @@ async def test_events_that_nobody_told_of_are_found_all_the_same(database: Datab
     deliveries = Deliveries(database, lease, hook, clock, bindings=BINDINGS)
     watcher = hooks.Hooks(database, Outbox(database), deliveries, BINDINGS, SUBSCRIBED, clock)
     watcher.wake()
-    await until(lambda: watcher._timer)
+    await until(lambda: watcher._task.is_idle)
     await database.write(insert(ONE, event()))  # by a process that was killed then
     clock.advance(hooks.LOOK_SECONDS)
     await until(lambda: hook.given)

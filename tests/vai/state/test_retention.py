@@ -25,7 +25,7 @@ from plughost.vai.records.recovery import recover
 from plughost.vai.records.retention import DAY, PrunedState, Retention
 from plughost.vai.runtime import VaiRuntime
 from plughost.vai.state import retention as state_retention
-from plughost.vai.state.deliveries import REPLAY
+from plughost.vai.state.delivery_table import REPLAY
 from plughost.vai.state.retention import StatePruner
 from tests.support import until
 from tests.vai.invocations.test_journal import began, ended

@@ -68,15 +68,18 @@ class SqliteDatabase:
         self._readers: ThreadPoolExecutor | None = None
         self._idle_readers: list[sqlite3.Connection] = []
         self._listeners: dict[str, list[Callable[[], object]]] = {}
+        self._has_schema = False
+        """Whether the file and its tables exist, so that readers find them."""
         self._closing: asyncio.Future[None] | None = None
 
     async def open(self) -> None:
         """See `Database.open`."""
         await self.write(_nothing)
+        self._has_schema = True
 
     async def read(self, unit: Any, /, *args: Any, **kwargs: Any) -> Any:
         """See `Database.read`."""
-        if self._writer is None:  # it creates the file and its tables
+        if not self._has_schema:  # the writer creates the file and its tables
             await self.open()
         self._check_open()
         if self._readers is None:

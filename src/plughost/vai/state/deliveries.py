@@ -8,30 +8,38 @@ settled in batches. Each binding has a queue of its own, and `FairShare` decides
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
-from plughost.clock import Clock, Timer
+from plughost.clock import Clock
 from plughost.contracts.vai.request_bodies import HookEvent
 from plughost.errors import InvalidSpec
+from plughost.vai.background import BackgroundTask
 from plughost.vai.bindings.binding import Scope
 from plughost.vai.bindings.bindings import Bindings
-from plughost.vai.database.database import Database, Steps
-from plughost.vai.database.statements import Batch, Row, load_statements
+from plughost.vai.database.database import Database
 from plughost.vai.fair_share import FairShare
 from plughost.vai.retry_policy import Backoff
-from plughost.vai.state import outbox
+from plughost.vai.state.delivery_table import (
+    ALL,
+    DUE,
+    DUE_OF,
+    REPLAY,
+    TENANTS,
+    AttemptResult,
+    Claims,
+    Delivery,
+    claim_keys,
+    delivery_of,
+    new_delivery_id,
+    publish,
+    save,
+    save_and_claim,
+)
 from plughost.vai.state.leases import ProcessLease
-from plughost.vai.state.tenant_columns import columns
-
-_SQL = load_statements(__file__)
-INSERT, DUE, DUE_OF, TENANTS = _SQL["insert"], _SQL["due"], _SQL["due_of"], _SQL["tenants"]
-CLAIM, EVENTS, SETTLE, GIVE_BACK = _SQL["claim"], _SQL["events"], _SQL["settle"], _SQL["give_back"]
-REPLAY, ALL = _SQL["replay"], _SQL["all"]
 
 CHANNEL = "plughost_deliveries"
 """The channel on which processes tell each other of new deliveries."""
@@ -47,31 +55,6 @@ QUICKLY = 0.1
 """If what was claimed is over within this many seconds, twice as much is claimed the next time."""
 STRAYS_EVERY = 60.0
 """Seconds between looks for deliveries whose binding is gone."""
-
-
-class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """One event on its way to one binding, with its attempts and status."""
-
-    delivery_id: str
-    binding_id: str
-    org_id: str
-    project_id: str | None = None
-    """The project of the event, also for a binding of the whole organisation."""
-    event: HookEvent
-    attempt: int
-    due_at: float | None
-    """Time of the next attempt, in seconds since 1970; None when there is none."""
-    status: str
-    """pending, leased, acked or dead."""
-    why: str | None = None
-    """The reason why the last attempt failed."""
-    number: int = 0
-    """Its place in the order in which deliveries were stored."""
-
-    @property
-    def scope(self) -> Scope:
-        return Scope(self.org_id, self.project_id)
-
 
 Deliver = Callable[[Delivery], Awaitable[tuple[str, str | None]]]
 """Makes one attempt: returns the status of its invocation, and why it is not `succeeded`."""
@@ -95,25 +78,6 @@ class _Queue:
         """Notes that there is a delivery, or will be, that is due then."""
         self.has_news = True
         self.next_due = due_at if self.next_due is None else min(self.next_due, due_at)
-
-
-class _Result(msgspec.Struct, frozen=True):
-    """The result of an attempt, on its way into the database."""
-
-    number: int
-    lease: str
-    attempt: int
-    status: str
-    due_at: float | None
-    why: str | None
-    settled_at: float | None
-
-
-class _Claims(msgspec.Struct, frozen=True):
-    """What a process has claimed, and when queues of which nothing else is due have their next delivery."""
-
-    deliveries: list[Delivery] = []
-    next_due: dict[str, float | None] = {}
 
 
 class Deliveries:
@@ -145,17 +109,22 @@ class Deliveries:
         """Queues of which something is claimed and not begun."""
         self._share: FairShare[str] = FairShare(MAX_CONCURRENT, RESERVED)
         self._attempts: set[asyncio.Task[None]] = set()
-        self._results: list[_Result] = []
+        self._results: list[AttemptResult] = []
         """Results of attempts that are not in the database yet."""
         self._ahead = MAX_CONCURRENT
         self._claimed_at = 0.0
         self._stale = True
         """Whether the database may have deliveries that this process does not know of."""
         self._look_for_strays_at = 0.0
-        self._task: asyncio.Task[None] | None = None
-        self._wake_again = False
-        self._timer: Timer | None = None
+        self._look_at = 0.0
+        """When to look for deliveries that others have left, by the clock."""
         self._started = False
+        self._task = BackgroundTask(
+            self._work,
+            clock,
+            failure="deliveries are waiting for their database",
+            retry_seconds=RETRY_SECONDS,
+        )
         lease.on_taken_back.append(self.refresh)
         lease.on_lost.append(self._forget_claims)
         database.listen(CHANNEL, self.refresh)
@@ -163,7 +132,7 @@ class Deliveries:
     async def publish(self, event: HookEvent, binding_ids: Iterable[str], scope: Scope) -> list[str]:
         """Stores an event with a delivery for each binding, and returns their ids."""
         ids = {binding_id: new_delivery_id() for binding_id in binding_ids}
-        await self._database.write(_publish, scope, event, ids, self._now())
+        await self._database.write(publish, scope, event, ids, self._now())
         self.expect(ids)
         return [*ids.values()]
 
@@ -191,7 +160,7 @@ class Deliveries:
     async def all(self, status: str | None = None) -> list[Delivery]:
         """All deliveries, or those with a status: `dead` for the dead letters."""
         rows = (await self._database.read(ALL(status=status))).rows
-        return [_delivery(row, msgspec.json.decode(row["event"], type=HookEvent)) for row in rows]
+        return [delivery_of(row, msgspec.json.decode(row["event"], type=HookEvent)) for row in rows]
 
     async def replay(self, delivery_id: str) -> None:
         """Retries a dead letter, from its first attempt on."""
@@ -204,18 +173,18 @@ class Deliveries:
     async def close(self) -> None:
         """Cancels running attempts; the next host makes them again."""
         self._started = False
-        if self._timer is not None:
-            self._timer.cancel()
-        tasks = [*self._attempts, *([self._task] if self._task else [])]
-        for task in tasks:
+        for task in self._attempts:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        unused = [_keys(each, self._lease.name) for queue in self._ready.values() for each in queue.claimed]
+        await self._task.close(cancel=True)
+        await asyncio.gather(*self._attempts, return_exceptions=True)
+        unused = [
+            claim_keys(each, self._lease.name) for queue in self._ready.values() for each in queue.claimed
+        ]
         self._forget_claims()
         try:
-            await self._database.write(_save, self._take_results(), unused)
+            await self._database.write(save, self._take_results(), unused)
         except Exception as error:  # the lease ends, and with it the claims
-            self._report(error)
+            self._task.report(error)
 
     def _queue(self, binding_id: str) -> _Queue:
         if (queue := self._queues.get(binding_id)) is None:
@@ -232,34 +201,13 @@ class Deliveries:
         self._stale = True
 
     def _wake(self) -> None:
-        if not self._started:
-            return
-        if self._task is not None:
-            self._wake_again = True
-            return
-        self._task = asyncio.get_running_loop().create_task(self._work())
-        self._task.add_done_callback(self._on_worked)
+        if self._started:
+            self._task.wake()
 
-    def _on_worked(self, task: asyncio.Task[None]) -> None:
-        self._task = None
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._report(error)
-            self._wake_again = False
-            if self._started:
-                self._wake_at(self._now() + RETRY_SECONDS)
-        elif self._wake_again:
-            self._wake_again = False
-            self._wake()
-
-    def _report(self, error: BaseException) -> None:
-        context = {"message": "deliveries are waiting for their database", "exception": error}
-        asyncio.get_running_loop().call_exception_handler(context)
-
-    async def _work(self) -> None:
-        """Stores results, claims what is due, begins attempts, and sets the timer for the next look."""
+    async def _work(self) -> float:
+        """Stores results, claims what is due and begins attempts. Returns the seconds until the next look."""
         now = self._now()
-        if self._stale:
+        if self._stale or self._clock.time() >= self._look_at:
             await self._look(now)
         wanted = self._wanted(now)
         if wanted:
@@ -269,14 +217,18 @@ class Deliveries:
             for binding_id, _ in wanted:
                 self._queue(binding_id).has_news = False
             try:
-                claims = await self._database.write(_save_and_claim, results, wanted, self._lease.name, now)
+                claims = await self._database.write(save_and_claim, results, wanted, self._lease.name, now)
             except BaseException:
                 self._results[:0] = results
+                self._stale = True
                 raise
             self._keep(claims, now)
         self._begin_attempts()
         later = [queue.next_due for queue in self._queues.values() if (queue.next_due or 0.0) > now]
-        self._wake_at(min([at for at in later if at is not None] + [now + RETRY_SECONDS]))
+        next_due = min([at for at in later if at is not None], default=now + RETRY_SECONDS)
+        delay = min(max(next_due - self._now(), 0.0), RETRY_SECONDS)
+        self._look_at = self._clock.time() + delay
+        return delay
 
     async def _look(self, now: float) -> None:
         """Asks the database which queues have deliveries, and when the first of each is due."""
@@ -321,7 +273,7 @@ class Deliveries:
         ]
         return [(binding_id, count) for binding_id, count in wanted if count]
 
-    def _keep(self, claims: _Claims, now: float) -> None:
+    def _keep(self, claims: Claims, now: float) -> None:
         for delivery in claims.deliveries:
             queue = self._ready[delivery.binding_id] = self._queue(delivery.binding_id)
             queue.claimed.append(delivery)
@@ -359,7 +311,7 @@ class Deliveries:
         now = self._now()
         after, due_at = _next_status(status, self._backoff.after(delivery.attempt), now)
         self._results.append(
-            _Result(
+            AttemptResult(
                 delivery.number,
                 lease,
                 delivery.attempt,
@@ -374,80 +326,9 @@ class Deliveries:
         self._begin_attempts()
         self._wake()
 
-    def _take_results(self) -> list[_Result]:
+    def _take_results(self) -> list[AttemptResult]:
         results, self._results = self._results, []
         return results
-
-    def _wake_at(self, time_of_day: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        when = self._clock.time() + max(time_of_day - self._now(), 0.0)
-        self._timer = self._clock.call_at(when, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        self.refresh()
-
-
-def new_delivery_id() -> str:
-    """A new id for a delivery."""
-    return f"del_{secrets.token_hex(12)}"
-
-
-def insert(rows: Iterable[tuple[str, str, Scope, int]], now: float) -> Batch:
-    """Stores deliveries: their id, binding, tenant and the number of their event."""
-    return INSERT.each(
-        {
-            "delivery_id": delivery_id,
-            "binding_id": binding_id,
-            **columns(scope),
-            "event_number": number,
-            "due_at": now,
-        }
-        for delivery_id, binding_id, scope, number in rows
-    )
-
-
-def _publish(scope: Scope, event: HookEvent, ids: dict[str, str], now: float) -> Steps[None]:
-    number = (yield outbox.insert_handled(scope, event)).value()
-    yield insert([(id, binding_id, scope, number) for binding_id, id in ids.items()], now)
-
-
-def _save(results: list[_Result], unused: list[dict[str, object]]) -> Steps[None]:
-    if results:
-        yield SETTLE(results=msgspec.json.encode(results).decode())
-    if unused:
-        yield GIVE_BACK.each(unused)
-
-
-def _save_and_claim(
-    results: list[_Result], wanted: list[tuple[str, int]], lease: str, now: float
-) -> Steps[_Claims]:
-    yield from _save(results, [])
-    if not wanted:
-        return _Claims()
-    claims = CLAIM.each(
-        {"binding_id": binding_id, "limit": count, "lease": lease, "now": now} for binding_id, count in wanted
-    )
-    rows = (yield claims).rows
-    claimed = Counter(row["binding_id"] for row in rows)
-    next_due: dict[str, float | None] = {}
-    if short := [binding_id for binding_id, count in wanted if claimed[binding_id] < count]:
-        next_due = {row["binding_id"]: row["due_at"] for row in (yield DUE_OF(ids=short)).rows}
-    events = {}
-    if rows:
-        numbers = [*{row["event_number"] for row in rows}]
-        events = {
-            row["number"]: msgspec.json.decode(row["event"], type=HookEvent)
-            for row in (yield EVENTS(numbers=numbers)).rows
-        }
-    found = [_delivery(row, events[row["event_number"]]) for row in rows]
-    found.sort(key=lambda delivery: (delivery.due_at or 0.0, delivery.number))
-    return _Claims(found, next_due)
-
-
-def _keys(delivery: Delivery, lease: str) -> dict[str, object]:
-    return {"number": delivery.number, "lease": lease, "attempt": delivery.attempt}
 
 
 def _next_status(status: str, delay: float | None, now: float) -> tuple[str, float | None]:
@@ -458,18 +339,3 @@ def _next_status(status: str, delay: float | None, now: float) -> tuple[str, flo
     if status == "failed" or delay is None:
         return "dead", None
     return "pending", now + delay
-
-
-def _delivery(row: Row, event: HookEvent) -> Delivery:
-    return Delivery(
-        delivery_id=row["delivery_id"],
-        binding_id=row["binding_id"],
-        org_id=row["org_id"],
-        project_id=row["project_id"] or None,
-        event=event,
-        attempt=row["attempt"],
-        due_at=row["due_at"],
-        status=row["status"],
-        why=row["why"],
-        number=row["number"],
-    )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Collection
 
-from plughost.clock import Clock, Timer
+from plughost.clock import Clock
 from plughost.contracts.vai.request_bodies import HookEvent
 from plughost.errors import InvalidSpec
+from plughost.vai.background import BackgroundTask
 from plughost.vai.bindings.binding import Binding, Scope
 from plughost.vai.bindings.bindings import Bindings
 from plughost.vai.bindings.package import PackageSource
@@ -18,7 +18,8 @@ from plughost.vai.invocations.invocation import Invocation, Invoker, Related
 from plughost.vai.invocations.requests import HookRequest
 from plughost.vai.packages.errors import PackageRefused
 from plughost.vai.state.deliveries import CHANNEL as DELIVERIES
-from plughost.vai.state.deliveries import Deliveries, Delivery, insert, new_delivery_id
+from plughost.vai.state.deliveries import Deliveries
+from plughost.vai.state.delivery_table import Delivery, insert, new_delivery_id
 from plughost.vai.state.outbox import (
     CHANNEL,
     DONE,
@@ -46,19 +47,20 @@ class Hooks:
         deliveries: Deliveries,
         bindings: Bindings,
         packages: PackageSource,
-        clock: Clock | None = None,
+        clock: Clock,
     ) -> None:
-        self._clock = clock
-        """For looks at what other processes have left in the outbox; without one, only `wake` looks."""
-        self._timer: Timer | None = None
         self._database = database
         self._outbox = outbox
         self._deliveries = deliveries
         self._bindings = bindings
         self._packages = packages
-        self._task: asyncio.Task[None] | None = None
-        self._wake_again = False
         self._closed = False
+        self._task = BackgroundTask(
+            self._drain_outbox,
+            clock,
+            failure="events are waiting for the next check",
+            retry_seconds=LOOK_SECONDS,
+        )
         database.listen(CHANNEL, self.wake)
 
     async def publish(self, scope: Scope, event: HookEvent) -> None:
@@ -67,43 +69,19 @@ class Hooks:
 
     def wake(self) -> None:
         """Wakes the task that empties the outbox."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._closed:
-            return  # events stay in the outbox for the next host
-        if self._task is not None:
-            self._wake_again = True
-            return
-        self._task = asyncio.get_running_loop().create_task(self._drain_outbox())
-        self._task.add_done_callback(self._on_drained)
+        self._task.wake()
 
     async def close(self) -> None:
-        """Waits until the outbox is not being read any more."""
+        """Waits until the outbox is not being read any more. Events stay in it for the next host."""
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._task is not None:
-            await asyncio.wait([self._task])
+        await self._task.close()
 
-    def _on_drained(self, task: asyncio.Task[None]) -> None:
-        self._task = None
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            context = {"message": "events are waiting for the next check", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(context)
-        if self._wake_again:
-            self._wake_again = False
-            self.wake()
-        elif self._clock is not None and not self._closed:
-            self._timer = self._clock.call_at(self._clock.time() + LOOK_SECONDS, self.wake)
-
-    async def _drain_outbox(self) -> None:
+    async def _drain_outbox(self) -> float:
         after = 0
         while not self._closed:
             waiting = await self._database.read(_waiting, self._bindings.scopes(), after)
             if not waiting:
-                return
+                break
             after = waiting[-1].number
             subscribers = {
                 stored.number: (
@@ -121,6 +99,7 @@ class Hooks:
                 self._deliveries.start()
                 self._deliveries.expect(stored_for)
                 self._database.announce(DELIVERIES)
+        return LOOK_SECONDS
 
     def _may_subscribe(self, binding: Binding, kind: str) -> bool:
         try:

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any
 
-from plughost.clock import Clock, Timer
+from plughost.clock import Clock
+from plughost.vai.background import BackgroundTask
 from plughost.vai.database.database import Database, Steps
 from plughost.vai.database.statements import load_statements
 from plughost.vai.records.records import presume_ended
@@ -36,14 +36,17 @@ class ProcessLease:
     def __init__(self, database: Database, host: str, clock: Clock, seconds: float = LEASE_SECONDS) -> None:
         self._database = database
         self._host = host
-        self._clock = clock
         self._seconds = seconds
         self._number = 0
         self._held = False
         self._acquiring = asyncio.Lock()
-        self._timer: Timer | None = None
-        self._task: asyncio.Task[None] | None = None
         self._closed = False
+        self._heartbeats = BackgroundTask(
+            self._heartbeat,
+            clock,
+            failure="the lease of this process was not renewed",
+            retry_seconds=seconds / HEARTBEATS,
+        )
         self.on_taken_back: list[Callable[[], object]] = []
         """Called after this process has taken back what another had claimed."""
         self.on_lost: list[Callable[[], object]] = []
@@ -64,16 +67,13 @@ class ProcessLease:
                     )
                     self._held = True
                     await self._end_expired()
-                    self._schedule()
+                    self._heartbeats.wake_in(self._seconds / HEARTBEATS)
         return self.name
 
     async def close(self) -> None:
         """Gives the lease up; what it still has is taken back, for others."""
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._task is not None:
-            await asyncio.wait([self._task])
+        await self._heartbeats.close()
         if self._held:
             self._held = False
             await self._database.write(self._end_own, self.name)
@@ -82,26 +82,7 @@ class ProcessLease:
         yield END(lease=name)
         yield TAKE_BACK(lease=name)
 
-    def _schedule(self) -> None:
-        if not self._closed:
-            self._timer = self._clock.call_at(self._clock.time() + self._seconds / HEARTBEATS, self._beat)
-
-    def _beat(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._heartbeat())
-        self._task.add_done_callback(self._on_beaten)
-
-    def _on_beaten(self, task: asyncio.Task[None]) -> None:
-        self._task = None
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            context: dict[str, Any] = {
-                "message": "the lease of this process was not renewed",
-                "exception": error,
-            }
-            asyncio.get_running_loop().call_exception_handler(context)
-        self._schedule()
-
-    async def _heartbeat(self) -> None:
+    async def _heartbeat(self) -> float:
         if not (await self._database.write_unsynced(RENEW(lease=self.name, seconds=self._seconds))).rows:
             self._number += 1
             await self._database.write_unsynced(
@@ -110,6 +91,7 @@ class ProcessLease:
             for callback in self.on_lost:
                 callback()
         await self._end_expired()
+        return self._seconds / HEARTBEATS
 
     async def _end_expired(self) -> None:
         if await self._database.write(_end_expired, self.name):

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import secrets
+from pathlib import Path
+from typing import Any
+
 import msgspec
 import pytest
 
-from plughost.errors import InvalidSpec
+from plughost.errors import InvalidSpec, Stopped
+from plughost.testing import VirtualClock
 from plughost.vai.database.database import Database
+from plughost.vai.records import refused_lines
+from plughost.vai.records.journal import Journal
 from plughost.vai.records.record import EventLogged
 from plughost.vai.records.records import Records, presume_ended
+from plughost.vai.records.recovery import recover
 from plughost.vai.records.retention import DAY, Retention
 from tests.vai.invocations.test_journal import START, began, ended
 
@@ -64,7 +73,10 @@ async def test_what_a_host_says_counts_more_than_what_was_presumed(database: Dat
 
 
 DEEP = (
-    b'{"type":"said","invocation_id":"inv_1","number":9,"at":1.0,"event":' + b"[" * 3000 + b"]" * 3000 + b"}"
+    b'{"type":"said","invocation_id":"inv_1","number":9,"at":1.0,"event":'
+    + b"[" * 50_000
+    + b"]" * 50_000
+    + b"}"
 )
 
 
@@ -75,8 +87,58 @@ DEEP = (
 )
 async def test_a_damaged_line_loses_no_other(database: Database, damage: bytes) -> None:
     records = Records(database)
-    await records.insert("host", [encode(began(1)), damage, logged(1), encode(ended(1))])
+    refused = await records.insert("host", [encode(began(1)), damage, logged(1), encode(ended(1))])
+    assert refused == [damage] * bool(damage)
     assert await status_of(records) == [("inv_1", "succeeded", None)]
+    record = await records.get("inv_1")
+    assert record is not None
+    assert len(record["events"]) == 1
+
+
+async def test_values_that_the_database_refuses_are_found_among_many(database: Database) -> None:
+    """PostgreSQL indexes no text of more than 2.7 kB; SQLite takes it."""
+    records = Records(database)
+    long = began(13, session_id=secrets.token_hex(5000))
+    lines = [encode(long if number == 13 else began(number)) for number in range(40)]
+    refused = await records.insert("host", lines)
+    assert refused == ([lines[13]] if database.dialect == "postgresql" else [])
+    assert len(await status_of(records)) == 40 - len(refused)
+
+
+async def test_a_lost_database_refuses_no_line(database: Database) -> None:
+    records = Records(database)
+    await records.insert("host", [encode(began(1))])
+    await database.close()
+    with pytest.raises(Stopped):
+        await records.insert("host", [encode(began(2)), encode(began(3))])
+
+
+async def test_a_journal_sets_refused_lines_aside_and_goes_on(database: Database, tmp_path: Path) -> None:
+    reports: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: reports.append(context))
+    records = Records(database)
+    journal = Journal(str(tmp_path), records, VirtualClock())
+    journal.append(began(1))
+    journal._file.write(b'{"type":"began","invocation_id":damaged}\n')
+    journal._on_appended(41)
+    journal.append(ended(1))
+    await journal.close()
+    assert await status_of(records) == [("inv_1", "succeeded", None)]
+    file = tmp_path / refused_lines.FILE
+    assert file.read_bytes() == b'{"type":"began","invocation_id":damaged}\n'
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [each["message"] for each in reports] == ["the database refused records"]
+    assert str(file) in str(reports[0]["exception"])
+    assert not [*tmp_path.glob("*.journal")]
+
+
+async def test_the_lines_of_a_killed_host_are_set_aside_once(database: Database, tmp_path: Path) -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    (tmp_path / "dead.1.journal").write_bytes(encode(began(1)) + b"\n" + b"garbage\n" + b"\0" * 100)
+    for _ in range(2):
+        await recover(str(tmp_path), database)
+    assert (tmp_path / refused_lines.FILE).read_bytes() == b"garbage\n"
+    assert await status_of(Records(database)) == [("inv_1", "failed", "host_ended")]
 
 
 async def test_any_text_is_kept(database: Database) -> None:

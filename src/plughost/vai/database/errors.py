@@ -10,3 +10,10 @@ class DatabaseUnavailable(HostFailed):
     room. Nothing of the transaction is stored, unless the connection was lost during the commit."""
 
     remedy = "check that the database server runs, or who owns and locks the database file; then try again"
+
+
+class ValueRefused(DatabaseUnavailable):
+    """The database works, but refuses a value: malformed, too large, or against a constraint. The same
+    transaction would be refused again."""
+
+    remedy = "look for the value that the message names; the same transaction would be refused again"

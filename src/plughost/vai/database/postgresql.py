@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from plughost.errors import HostFailed, Stopped
-from plughost.vai.database.errors import DatabaseUnavailable
+from plughost.vai.database.errors import DatabaseUnavailable, ValueRefused
 from plughost.vai.database.migrations import pending
 from plughost.vai.database.statements import Batch, Dialect, Query, Result
 
@@ -30,6 +30,8 @@ ANNOUNCE_SECONDS = 0.05
 """Announcements within this time are sent as one: each takes a lock of the whole server."""
 MIGRATION_LOCK = 0x706C7567
 """The number of the advisory lock under which migrations run."""
+REFUSALS = ("22", "23", "54")
+"""Classes of error codes about values: wrong data, a violated constraint, a limit that is exceeded."""
 VERSION = "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"
 
 
@@ -212,6 +214,8 @@ class PostgresDatabase:
         if self._closed:
             return DatabaseUnavailable("the database was closed")
         words = str(error) or type(error).__name__
+        if str(getattr(error, "sqlstate", "")).startswith(REFUSALS):
+            return ValueRefused(f"the database {self.place} refuses a value: {words}")
         return DatabaseUnavailable(f"the database {self.place} cannot be used: {words}")
 
     def _report(self, error: Exception) -> None:

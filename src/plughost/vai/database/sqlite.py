@@ -20,7 +20,7 @@ import msgspec
 
 from plughost._util.sqlite import create_private, retry_while_busy
 from plughost.errors import Stopped
-from plughost.vai.database.errors import DatabaseUnavailable
+from plughost.vai.database.errors import DatabaseUnavailable, ValueRefused
 from plughost.vai.database.migrations import pending
 from plughost.vai.database.statements import Batch, Dialect, Query, Result
 
@@ -283,11 +283,19 @@ class SqliteDatabase:
     def _typed(self, error: BaseException) -> BaseException:
         if not isinstance(error, sqlite3.Error | OSError):
             return error
-        typed = DatabaseUnavailable(
-            f"{self.path} cannot be used: {error}", hint="check its owner, and which program has it open"
-        )
+        typed: DatabaseUnavailable
+        if _refuses_value(error):
+            typed = ValueRefused(f"{self.path} refuses a value: {error}")
+        else:
+            typed = DatabaseUnavailable(
+                f"{self.path} cannot be used: {error}", hint="check its owner, and which program has it open"
+            )
         typed.__cause__ = error
         return typed
+
+
+def _refuses_value(error: Exception) -> bool:
+    return isinstance(error, sqlite3.IntegrityError | sqlite3.DataError) or "malformed JSON" in str(error)
 
 
 def _nothing() -> Any:

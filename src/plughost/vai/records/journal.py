@@ -24,6 +24,7 @@ from plughost.clock import Clock, Timer
 from plughost.errors import PluginError
 from plughost.vai.records.record import Entry, EventLogged, Finished, Started
 from plughost.vai.records.records import Records
+from plughost.vai.records.refused_lines import set_aside
 from plughost.vai.records.retention import Pruner, Retention
 
 SUFFIX = ".journal"
@@ -190,7 +191,7 @@ class Journal:
             self._full.pop(0).remove()  # only now: as long as a file exists, others insert its lines
         await self._store_file(self._file)
         if unwritten := self._unwritten[:]:
-            await self._records.insert(self.host, unwritten)
+            await self._insert(unwritten)
             del self._unwritten[: len(unwritten)]
             self._on_stored(sum(map(len, unwritten)))
         if self._clock.time() >= self._prune_at:
@@ -206,9 +207,12 @@ class Journal:
 
     async def _store_file(self, file: _JournalFile) -> None:
         while lines := file.next_lines(BATCH_BYTES):
-            await self._records.insert(self.host, lines.splitlines())
+            await self._insert(lines.splitlines())
             file.stored += len(lines)
             self._on_stored(len(lines))
+
+    async def _insert(self, lines: list[bytes]) -> None:
+        await set_aside(self._folder, await self._records.insert(self.host, lines))
 
     def _on_stored(self, size: int) -> None:
         self._stored += size

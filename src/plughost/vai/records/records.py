@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from plughost.vai.database.database import Database, Steps
-from plughost.vai.database.errors import DatabaseUnavailable
+from plughost.vai.database.errors import ValueRefused
 from plughost.vai.database.filters import Filters
 from plughost.vai.database.statements import Row, load_statements
 from plughost.vai.records.record import Finished, Started
@@ -56,53 +56,33 @@ MAX_BATCH_SECONDS = 0.02
 """Longest transaction of pruning, in seconds: other writers wait for that long."""
 
 
-class _BindingHead(msgspec.Struct):
-    export_id: str
-    binding_id: str
-    package_version: str
-
-
-class _StartedHead(msgspec.Struct, tag="began"):
-    invocation_id: str
-    bound: _BindingHead
-    started_at: float
-    org_id: str
-
-
-class _EventHead(msgspec.Struct, tag="said"):
-    invocation_id: str
-    number: int
-
-
-class _FinishedHead(msgspec.Struct, tag="ended"):
-    invocation_id: str
-    status: str
-
-
-_heads = msgspec.json.Decoder(_StartedHead | _EventHead | _FinishedHead)
-
-
 class Records:
     """The records in the database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def insert(self, host: str, lines: Iterable[bytes]) -> None:
-        """Inserts lines of a host's journal in one transaction. Idempotent: a line inserted before changes
-        nothing.
+    async def insert(self, host: str, lines: Sequence[bytes]) -> list[bytes]:
+        """Inserts lines of a host's journal. Idempotent: a line inserted before changes nothing. Returns the
+        lines that the database refuses: damaged on disk, or with a value that is too large for it.
 
         The database takes the lines apart itself, so that this process does not: its event loop goes on.
         """
-        lines = [*lines]
+        known = [line for line in lines if line.startswith((STARTED, EVENT, FINISHED))]
+        unknown = [line for line in lines if line and not line.startswith((STARTED, EVENT, FINISHED))]
+        return unknown + await self._insert_or_divide(host, known)
+
+    async def _insert_or_divide(self, host: str, lines: Sequence[bytes]) -> list[bytes]:
+        """Inserts lines; if the database refuses them, each half alone, until the refused ones are found."""
         try:
             await self._database.write_unsynced(_insert, host, lines)
-        except DatabaseUnavailable:
-            usable = [line for line in lines if _is_usable(line)]
-            if len(usable) == len(lines):
-                raise
-            # Written by another version, or damaged on disk: the other lines still count.
-            await self._database.write_unsynced(_insert, host, usable)
+        except ValueRefused:
+            if len(lines) == 1:
+                return [*lines]
+            half = len(lines) // 2
+            first = await self._insert_or_divide(host, lines[:half])
+            return first + await self._insert_or_divide(host, lines[half:])
+        return []
 
     async def commit_start(self, host: str, started: Started, key: str | None) -> str:
         """Stores the start of an invocation; it is on disk when this returns. Returns its id, or with an
@@ -134,7 +114,7 @@ class Records:
         return await self._database.read(_get, invocation_id)
 
 
-def _insert(host: str, lines: list[bytes]) -> Steps[None]:
+def _insert(host: str, lines: Sequence[bytes]) -> Steps[None]:
     lines = [_NUL.sub(rb"\1\\ufffd", line) if b"\\u0000" in line else line for line in lines]
     started, events, finished = (
         [line for line in lines if line.startswith(kind)] for kind in (STARTED, EVENT, FINISHED)
@@ -159,14 +139,6 @@ def _commit_start(host: str, started: Started, key: str | None) -> Steps[str]:
 
 def _array(lines: list[bytes]) -> str:
     return f"[{b','.join(lines).decode(errors='replace')}]"
-
-
-def _is_usable(line: bytes) -> bool:
-    try:
-        _heads.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return False
-    return True
 
 
 def presume_ended(host: str) -> Steps[None]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from plughost.vai.database.database import Database
 from plughost.vai.records.journal import BATCH_BYTES, NEW, SUFFIX
 from plughost.vai.records.records import Records
+from plughost.vai.records.refused_lines import set_aside
 from plughost.vai.records.retention import Retention
 from plughost.vai.state.leases import end_host
 from plughost.vai.state.retention import StatePruner
@@ -26,10 +27,10 @@ async def recover(folder: str, database: Database, retention: Retention | None =
         with open(fd, "rb") as file:  # noqa: ASYNC230 - it is open already
             locked = _is_locked(fd)
             lines = _whole_lines(await asyncio.to_thread(file.read))
-            for batch in _batches(lines):
-                await records.insert(host, batch)
+            refused = [line for batch in _batches(lines) for line in await records.insert(host, batch)]
             if not locked and os.fstat(fd).st_nlink:  # a closing host unlinks its file, then unlocks it
                 dead.setdefault(host, []).append(path)
+                await set_aside(folder, refused)  # a live host does that itself
     for host, paths in dead.items():
         await database.write(end_host, host)
         for path in paths:

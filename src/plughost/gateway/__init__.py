@@ -1,0 +1,1 @@
+"""The gateway: the control plane of plughost over HTTP."""

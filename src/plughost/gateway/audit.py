@@ -28,9 +28,9 @@ LIST = Filters(
         "outcome": "outcome",
     },
     at_least={"since": "at"},
-    below={"until": "at", "before": "number"},
-    needs=dict.fromkeys(("action", "actor", "target", "outcome", "since", "until", "before"), "org"),
-    order="number DESC",
+    below={"until": "at"},
+    needs=dict.fromkeys(("action", "actor", "target", "outcome", "since", "until"), "org"),
+    newest_first=("number",),
 )
 """The lists of the audit log, newest first."""
 

@@ -42,7 +42,7 @@ LIST = Filters(
     at_least={"since": "started_at"},
     below={"until": "started_at"},
     needs={"version": "export", "project": "org", "org": "project"},
-    order="started_at DESC, number DESC",
+    newest_first=("started_at", "number"),
 )
 """The lists of invocations, newest first."""
 

@@ -22,7 +22,10 @@ async def recover(folder: str, database: Database, retention: Retention | None =
     With a `retention`, also prunes one batch of records, events and deliveries.
     """
     records, dead = Records(database), dict[str, list[str]]()
-    for host, path, fd in await asyncio.to_thread(lambda: [*_open_files(folder)]):
+    files = await asyncio.to_thread(lambda: [*_open_files(folder)])
+    if files:  # before one is locked here: what takes over files of earlier versions asks for these locks
+        await database.open()
+    for host, path, fd in files:
         with open(fd, "rb") as file:  # noqa: ASYNC230 - it is open already
             locked = _is_locked(fd)
             lines = _whole_lines(await asyncio.to_thread(file.read))

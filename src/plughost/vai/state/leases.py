@@ -63,8 +63,8 @@ class ProcessLease:
                         ACQUIRE(lease=self.name, host=self._host, seconds=self._seconds)
                     )
                     self._held = True
+                    self._schedule()  # first: a lease without heartbeats is lost, whatever fails here
                     await self._end_expired()
-                    self._schedule()
         return self.name
 
     async def close(self) -> None:

@@ -267,6 +267,34 @@ async def test_one_that_was_stopped_past_its_lease_cannot_settle_what_another_ha
     assert (await one.all())[0].why == "it said so"
 
 
+async def test_nothing_is_claimed_and_lost_between_the_end_of_a_lease_and_its_next_heartbeat(
+    deliveries_to: Callable, database: Database
+) -> None:
+    go_on = asyncio.Event()
+    seen: list[str] = []
+
+    async def slow(delivery: Delivery) -> tuple[str, str | None]:
+        seen.append(delivery.delivery_id)
+        await go_on.wait()
+        return "succeeded", None
+
+    one, clock = deliveries_to(slow)
+    await one._lease.acquire()
+    await database.write(_expire, one._lease.name)
+    other, _ = deliveries_to(Hook())
+    await other._lease.acquire()  # which ends the lease
+    for number in range(3 * MAX_CONCURRENT):
+        await one.publish(event(number), ["bind_1"], TENANT)
+    for look in (one.start, one.refresh):  # the second one finds all slots taken
+        look()
+        await until(lambda: one._task is None)
+    await one._lease._heartbeat()
+    go_on.set()
+    clock.advance(RETRY_SECONDS)
+    await eventually(one, [("acked", 1)] * 3 * MAX_CONCURRENT)
+    assert len({*seen}) == len(seen)
+
+
 def _expire(lease: str):
     from plughost.vai.database.statements import statement
 

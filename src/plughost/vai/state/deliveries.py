@@ -25,7 +25,7 @@ from plughost.vai.database.statements import Batch, Row, load_statements
 from plughost.vai.fair_share import FairShare
 from plughost.vai.retry_policy import Backoff
 from plughost.vai.state import outbox
-from plughost.vai.state.leases import ProcessLease
+from plughost.vai.state.leases import HOLD, ProcessLease
 from plughost.vai.state.tenant_columns import columns
 
 _SQL = load_statements(__file__)
@@ -157,7 +157,7 @@ class Deliveries:
         self._timer: Timer | None = None
         self._started = False
         lease.on_taken_back.append(self.refresh)
-        lease.on_lost.append(self._forget_claims)
+        lease.on_lost.extend((self._forget_claims, self.refresh))
         database.listen(CHANNEL, self.refresh)
 
     async def publish(self, event: HookEvent, binding_ids: Iterable[str], scope: Scope) -> list[str]:
@@ -268,12 +268,14 @@ class Deliveries:
             results = self._take_results()
             for binding_id, _ in wanted:
                 self._queue(binding_id).has_news = False
+            lease = self._lease.name
             try:
-                claims = await self._database.write(_save_and_claim, results, wanted, self._lease.name, now)
+                claims = await self._database.write(_save_and_claim, results, wanted, lease, now)
             except BaseException:
                 self._results[:0] = results
                 raise
-            self._keep(claims, now)
+            if lease == self._lease.name:  # else these claims ended with it
+                self._keep(claims, now)
         self._begin_attempts()
         later = [queue.next_due for queue in self._queues.values() if (queue.next_due or 0.0) > now]
         self._wake_at(min([at for at in later if at is not None] + [now + RETRY_SECONDS]))
@@ -423,8 +425,10 @@ def _save(results: list[_Result], unused: list[dict[str, object]]) -> Steps[None
 def _save_and_claim(
     results: list[_Result], wanted: list[tuple[str, int]], lease: str, now: float
 ) -> Steps[_Claims]:
+    # First, in the order in which others lock them. What is claimed under an ended lease, nobody takes back.
+    is_held = bool(wanted and (yield HOLD(lease=lease)).rows)
     yield from _save(results, [])
-    if not wanted:
+    if not is_held:
         return _Claims()
     claims = CLAIM.each(
         {"binding_id": binding_id, "limit": count, "lease": lease, "now": now} for binding_id, count in wanted

@@ -31,7 +31,7 @@ from plughost.vai.state.tenant_columns import columns
 _SQL = load_statements(__file__)
 INSERT, DUE, DUE_OF, TENANTS = _SQL["insert"], _SQL["due"], _SQL["due_of"], _SQL["tenants"]
 CLAIM, EVENTS, SETTLE, GIVE_BACK = _SQL["claim"], _SQL["events"], _SQL["settle"], _SQL["give_back"]
-REPLAY, ALL = _SQL["replay"], _SQL["all"]
+GIVE_BACK_UNKNOWN, REPLAY, ALL = _SQL["give_back_unknown"], _SQL["replay"], _SQL["all"]
 
 CHANNEL = "plughost_deliveries"
 """The channel on which processes tell each other of new deliveries."""
@@ -144,13 +144,16 @@ class Deliveries:
         self._ready: dict[str, _Queue] = {}
         """Queues of which something is claimed and not begun."""
         self._share: FairShare[str] = FairShare(MAX_CONCURRENT, RESERVED)
-        self._attempts: set[asyncio.Task[None]] = set()
+        self._attempts: dict[asyncio.Task[None], int] = {}
+        """With the number of the delivery."""
         self._results: list[_Result] = []
         """Results of attempts that are not in the database yet."""
         self._ahead = MAX_CONCURRENT
         self._claimed_at = 0.0
         self._stale = True
         """Whether the database may have deliveries that this process does not know of."""
+        self._may_have_unknown = False
+        """Whether a claim failed: it is stored all the same, if only the answer to its commit was lost."""
         self._look_for_strays_at = 0.0
         self._task: asyncio.Task[None] | None = None
         self._wake_again = False
@@ -259,6 +262,9 @@ class Deliveries:
     async def _work(self) -> None:
         """Stores results, claims what is due, begins attempts, and sets the timer for the next look."""
         now = self._now()
+        if self._may_have_unknown:
+            await self._database.write(GIVE_BACK_UNKNOWN(lease=self._lease.name, known=self._known()))
+            self._may_have_unknown = False
         if self._stale:
             await self._look(now)
         wanted = self._wanted(now)
@@ -273,12 +279,18 @@ class Deliveries:
                 claims = await self._database.write(_save_and_claim, results, wanted, lease, now)
             except BaseException:
                 self._results[:0] = results
+                self._may_have_unknown = self._stale = True
                 raise
             if lease == self._lease.name:  # else these claims ended with it
                 self._keep(claims, now)
         self._begin_attempts()
         later = [queue.next_due for queue in self._queues.values() if (queue.next_due or 0.0) > now]
         self._wake_at(min([at for at in later if at is not None] + [now + RETRY_SECONDS]))
+
+    def _known(self) -> list[int]:
+        """The numbers of the deliveries that this process has claimed, as far as it knows."""
+        claimed = [each.number for queue in self._ready.values() for each in queue.claimed]
+        return [*claimed, *self._attempts.values(), *(each.number for each in self._results)]
 
     async def _look(self, now: float) -> None:
         """Asks the database which queues have deliveries, and when the first of each is due."""
@@ -346,8 +358,8 @@ class Deliveries:
             if not queue.claimed:
                 del self._ready[queue.binding_id]
             task = asyncio.get_running_loop().create_task(self._attempt(queue, delivery, self._lease.name))
-            self._attempts.add(task)
-            task.add_done_callback(self._attempts.discard)
+            self._attempts[task] = delivery.number
+            task.add_done_callback(self._attempts.pop)
 
     async def _attempt(self, queue: _Queue, delivery: Delivery, lease: str) -> None:
         try:

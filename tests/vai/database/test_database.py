@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from plughost.errors import HostFailed, Stopped
+from plughost.errors import HostFailed, InvalidSpec, Stopped
 from plughost.vai.database import migrations, sqlite
 from plughost.vai.database.database import Database, Steps
 from plughost.vai.database.errors import DatabaseUnavailable
@@ -297,3 +297,23 @@ async def test_a_read_waits_for_the_tables_that_another_transaction_is_creating(
 
 def assert_true(value: bool) -> None:
     assert value
+
+
+@pytest.mark.parametrize("character", ["/", "?", "#", "@", "["])
+async def test_no_password_is_shown_whose_special_characters_are_not_escaped(character: str) -> None:
+    with pytest.raises(InvalidSpec, match="malformed") as caught:
+        open_database("unused", f"postgresql://me:hunter{character}two@localhost:1/name")
+    assert "hunter" not in caught.value.explain()
+    assert "two" not in caught.value.explain()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hunter%2Ftwo@localhost:1/name",
+        "postgresql://me@[::1]:1,localhost:2/name?connect_timeout=1",
+        "postgresql:///name?host=/run/postgresql&password=p@ss",
+    ],
+)
+def test_the_usual_urls_are_accepted(url: str) -> None:
+    assert "hunter" not in repr(open_database("unused", url))

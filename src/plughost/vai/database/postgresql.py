@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
-from plughost.errors import HostFailed, Stopped
+from plughost.errors import HostFailed, InvalidSpec, Stopped
 from plughost.vai.database.errors import DatabaseUnavailable, ValueRefused
 from plughost.vai.database.migrations import pending
 from plughost.vai.database.statements import Batch, Dialect, Query, Result
@@ -41,7 +41,7 @@ class PostgresDatabase:
     dialect: Dialect = "postgresql"
 
     def __init__(self, url: str, *, connections: int = CONNECTIONS) -> None:
-        self._url = url
+        self._url = _checked(url)
         self._connections = connections
         self._pool: asyncpg.Pool | None = None
         self._opening = asyncio.Lock()
@@ -55,11 +55,8 @@ class PostgresDatabase:
     @property
     def place(self) -> str:
         """Server and database, without credentials."""
-        try:
-            parts = urlsplit(self._url)
-            return f"postgresql://{parts.hostname or 'local socket'}{parts.path}"
-        except ValueError:
-            return "postgresql"
+        parts = urlsplit(self._url)
+        return f"postgresql://{parts.hostname or 'local socket'}{parts.path}"
 
     async def open(self) -> None:
         """See `Database.open`."""
@@ -224,6 +221,26 @@ class PostgresDatabase:
             "exception": self._unavailable(error),
         }
         asyncio.get_running_loop().call_exception_handler(context)
+
+
+def _checked(url: str) -> str:
+    """The URL. InvalidSpec for one with a special character in its password: errors would show a part of the
+    password as a host, a port or a path."""
+    try:
+        parts = urlsplit(url)
+        if parts.query:
+            parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True)
+        hosts = parts.netloc.rpartition("@")[2].split(",")
+        ports = [host.rpartition("]")[2].partition(":")[2] for host in hosts]
+        is_split_well = parts.netloc.count("@") <= 1 and "@" not in parts.path and not parts.fragment
+        if is_split_well and all(port.isdecimal() for port in ports if port):
+            return url
+    except ValueError:
+        pass
+    raise InvalidSpec(
+        "the database URL is malformed; expected postgresql://USER:PASSWORD@HOST:PORT/NAME",
+        hint="escape special characters of user and password: %2F for /, %40 for @, %3F for ?, %23 for #",
+    )
 
 
 async def _leave_as_it_is(connection: Any) -> None:

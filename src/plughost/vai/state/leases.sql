@@ -12,6 +12,9 @@ UPDATE leases SET expires_at = (julianday('now') - 2440587.5) * 86400.0 + :secon
 UPDATE leases SET expires_at = extract(epoch FROM clock_timestamp()) + CAST(:seconds AS DOUBLE PRECISION)
 WHERE lease = :lease RETURNING lease;
 
+-- hold: keeps others from ending the lease until this transaction ends; no row when one has ended it
+SELECT lease FROM leases WHERE lease = :lease FOR UPDATE;
+
 -- end_expired (sqlite): leases whose process did not renew them
 DELETE FROM leases WHERE expires_at < (julianday('now') - 2440587.5) * 86400.0 AND lease <> :own RETURNING lease, host;
 

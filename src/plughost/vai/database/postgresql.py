@@ -58,8 +58,7 @@ class PostgresDatabase:
 
     async def open(self) -> None:
         """See `Database.open`."""
-        self._check_open()
-        await self._ready()
+        await self._begin(self._ready())
 
     async def read(self, unit: Any, /, *args: Any, **kwargs: Any) -> Any:
         """See `Database.read`."""
@@ -84,9 +83,10 @@ class PostgresDatabase:
 
     def announce(self, channel: str) -> None:
         """See `Database.announce`."""
-        if self._listener is None:
+        if self._listener is None and not self._closed:
             self._listener = _Listener(self._connect, self._report)
-        self._listener.announce(channel)
+        if self._listener is not None:
+            self._listener.announce(channel)
 
     async def close(self) -> None:
         """See `Database.close`."""
@@ -185,21 +185,23 @@ class PostgresDatabase:
         except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
             raise self._unavailable(error) from error
 
-    async def _connect(self) -> Any:
+    async def _connect(self, *, patient: bool = False) -> Any:
+        """A connection outside of the pool. A patient one waits for its statements however long they take."""
         import asyncpg
 
-        return await asyncpg.connect(self._url, timeout=CONNECT_TIMEOUT, command_timeout=COMMAND_TIMEOUT)
+        limit = None if patient else COMMAND_TIMEOUT
+        return await asyncpg.connect(self._url, timeout=CONNECT_TIMEOUT, command_timeout=limit)
 
     async def _migrate(self) -> None:
-        connection = await self._connect()
+        connection = await self._connect(patient=True)
         try:
             pending("postgresql", await _version(connection), self.place)  # a newer one is refused untouched
-            await connection.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK, timeout=None)
+            await connection.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK)
             while lacking := pending("postgresql", await _version(connection), self.place):
                 async with connection.transaction():
                     await connection.execute(VERSION)
                     for statement in lacking[0].statements:
-                        await connection.execute(statement, timeout=None)
+                        await connection.execute(statement)
                     await connection.execute("DELETE FROM schema_version")
                     await connection.execute("INSERT INTO schema_version VALUES ($1)", lacking[0].number)
         finally:

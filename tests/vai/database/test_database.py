@@ -144,6 +144,19 @@ async def test_announcements_reach_this_process_at_once_and_others_soon(
     await other.close()
 
 
+async def test_an_announcement_just_before_the_close_reaches_other_processes(postgres: Server) -> None:
+    url = await postgres.create()
+    database, other = open_database("unused", url), open_database("unused", url)
+    heard: list[str] = []
+    other.listen("news", lambda: heard.append("there"))
+    await until(lambda: heard)  # it listens now
+    heard.clear()
+    database.announce("news")
+    await database.close()
+    await until(lambda: heard)
+    await other.close()
+
+
 async def test_many_processes_migrate_one_new_database(tmp_path: Path, database_url: str | None) -> None:
     code = (
         "import asyncio, sys\n"

@@ -28,6 +28,8 @@ ATTEMPTS = 5
 RECONNECT_SECONDS = 0.5
 ANNOUNCE_SECONDS = 0.05
 """Announcements within this time are sent as one: each takes a lock of the whole server."""
+CLOSE_SECONDS = 1.0
+"""Seconds for the last announcements. What they do not reach, others find by themselves, later."""
 MIGRATION_LOCK = 0x706C7567
 """The number of the advisory lock under which migrations run."""
 VERSION = "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"
@@ -310,6 +312,7 @@ class _Listener:
         self._callbacks: dict[str, list[Callable[[], object]]] = {}
         self._to_announce: set[str] = set()
         self._wanted = asyncio.Event()
+        self._closing = False
         self._task = asyncio.get_running_loop().create_task(self._serve())
 
     def add(self, channel: str, callback: Callable[[], object]) -> None:
@@ -323,12 +326,15 @@ class _Listener:
         self._wanted.set()
 
     async def close(self) -> None:
+        self._closing = True
+        self._wanted.set()
+        await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
         self._task.cancel()
         await asyncio.wait([self._task])
 
     async def _serve(self) -> None:
         told = False
-        while True:
+        while self._to_announce or not self._closing:
             try:
                 connection = await self._connect()
                 try:
@@ -362,8 +368,11 @@ class _Listener:
                 raise
             if connection.is_closed():
                 raise ConnectionError("the connection was lost")
+            if self._closing:
+                return
             await self._wanted.wait()
-            await asyncio.sleep(ANNOUNCE_SECONDS)  # others may come
+            if not self._closing:
+                await asyncio.sleep(ANNOUNCE_SECONDS)  # others may come
 
     def _on_notification(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
         if payload != str(connection.get_server_pid()):  # its own were told at once

@@ -8,10 +8,11 @@ import sys
 import threading
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from plughost.errors import HostFailed, InvalidSpec, Stopped
-from plughost.vai.database import migrations, sqlite
+from plughost.vai.database import migrations, postgresql, sqlite
 from plughost.vai.database.database import Database, Steps
 from plughost.vai.database.errors import DatabaseUnavailable
 from plughost.vai.database.migrations import Migration
@@ -143,6 +144,19 @@ async def test_announcements_reach_this_process_at_once_and_others_soon(
     await other.close()
 
 
+async def test_an_announcement_just_before_the_close_reaches_other_processes(postgres: Server) -> None:
+    url = await postgres.create()
+    database, other = open_database("unused", url), open_database("unused", url)
+    heard: list[str] = []
+    other.listen("news", lambda: heard.append("there"))
+    await until(lambda: heard)  # it listens now
+    heard.clear()
+    database.announce("news")
+    await database.close()
+    await until(lambda: heard)
+    await other.close()
+
+
 async def test_many_processes_migrate_one_new_database(tmp_path: Path, database_url: str | None) -> None:
     code = (
         "import asyncio, sys\n"
@@ -196,6 +210,46 @@ async def test_a_database_gets_the_migrations_that_it_lacks_and_a_newer_one_is_l
     fixed = Migration(3, ("CREATE TABLE third (number INTEGER)",))
     monkeypatch.setattr(migrations, "migrations", lambda dialect: (*known(dialect), NEXT, fixed))
     await opened()
+
+
+async def test_a_process_waits_for_the_migrations_of_another_however_long_they_take(
+    postgres: Server, monkeypatch
+) -> None:
+    monkeypatch.setattr(postgresql, "COMMAND_TIMEOUT", 0.1)
+    url = await postgres.create()
+    migrating = await asyncpg.connect(url)
+    await migrating.execute("SELECT pg_advisory_lock($1)", postgresql.MIGRATION_LOCK)
+    database = open_database("unused", url)
+    opening = asyncio.create_task(database.open())
+    done, _ = await asyncio.wait([opening], timeout=0.5)
+    assert not done
+    await migrating.close()
+    await opening
+    await database.close()
+
+
+async def test_closing_during_the_first_connection_leaves_none(postgres: Server) -> None:
+    url = await postgres.create()
+    database = open_database("unused", url)
+    opening = asyncio.create_task(database.open())
+    await asyncio.sleep(0)
+    await database.close()
+    assert opening.done(), "what was begun has ended"
+    await asyncio.gather(opening, return_exceptions=True)
+    observer = await asyncpg.connect(url)
+    others = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    assert await observer.fetchval(others) == 0
+    await observer.close()
+
+
+async def test_an_announcement_after_the_close_connects_to_nothing(database: Database) -> None:
+    await database.open()
+    await database.close()
+    before = asyncio.all_tasks()
+    database.announce("news")
+    assert asyncio.all_tasks() == before
 
 
 async def test_a_locked_file_is_a_typed_error(tmp_path: Path, monkeypatch) -> None:

@@ -28,6 +28,8 @@ ATTEMPTS = 5
 RECONNECT_SECONDS = 0.5
 ANNOUNCE_SECONDS = 0.05
 """Announcements within this time are sent as one: each takes a lock of the whole server."""
+CLOSE_SECONDS = 1.0
+"""Seconds for the last announcements. What they do not reach, others find by themselves, later."""
 MIGRATION_LOCK = 0x706C7567
 """The number of the advisory lock under which migrations run."""
 REFUSALS = ("22", "23", "54")
@@ -60,8 +62,7 @@ class PostgresDatabase:
 
     async def open(self) -> None:
         """See `Database.open`."""
-        self._check_open()
-        await self._ready()
+        await self._begin(self._ready())
 
     async def read(self, unit: Any, /, *args: Any, **kwargs: Any) -> Any:
         """See `Database.read`."""
@@ -86,9 +87,10 @@ class PostgresDatabase:
 
     def announce(self, channel: str) -> None:
         """See `Database.announce`."""
-        if self._listener is None:
+        if self._listener is None and not self._closed:
             self._listener = _Listener(self._connect, self._report)
-        self._listener.announce(channel)
+        if self._listener is not None:
+            self._listener.announce(channel)
 
     async def close(self) -> None:
         """See `Database.close`."""
@@ -187,21 +189,23 @@ class PostgresDatabase:
         except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
             raise self._unavailable(error) from error
 
-    async def _connect(self) -> Any:
+    async def _connect(self, *, patient: bool = False) -> Any:
+        """A connection outside of the pool. A patient one waits for its statements however long they take."""
         import asyncpg
 
-        return await asyncpg.connect(self._url, timeout=CONNECT_TIMEOUT, command_timeout=COMMAND_TIMEOUT)
+        limit = None if patient else COMMAND_TIMEOUT
+        return await asyncpg.connect(self._url, timeout=CONNECT_TIMEOUT, command_timeout=limit)
 
     async def _migrate(self) -> None:
-        connection = await self._connect()
+        connection = await self._connect(patient=True)
         try:
             pending("postgresql", await _version(connection), self.place)  # a newer one is refused untouched
-            await connection.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK, timeout=None)
+            await connection.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK)
             while lacking := pending("postgresql", await _version(connection), self.place):
                 async with connection.transaction():
                     await connection.execute(VERSION)
                     for statement in lacking[0].statements:
-                        await connection.execute(statement, timeout=None)
+                        await connection.execute(statement)
                     await connection.execute("DELETE FROM schema_version")
                     await connection.execute("INSERT INTO schema_version VALUES ($1)", lacking[0].number)
         finally:
@@ -312,6 +316,7 @@ class _Listener:
         self._callbacks: dict[str, list[Callable[[], object]]] = {}
         self._to_announce: set[str] = set()
         self._wanted = asyncio.Event()
+        self._closing = False
         self._task = asyncio.get_running_loop().create_task(self._serve())
 
     def add(self, channel: str, callback: Callable[[], object]) -> None:
@@ -325,12 +330,15 @@ class _Listener:
         self._wanted.set()
 
     async def close(self) -> None:
+        self._closing = True
+        self._wanted.set()
+        await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
         self._task.cancel()
         await asyncio.wait([self._task])
 
     async def _serve(self) -> None:
         told = False
-        while True:
+        while self._to_announce or not self._closing:
             try:
                 connection = await self._connect()
                 try:
@@ -364,8 +372,11 @@ class _Listener:
                 raise
             if connection.is_closed():
                 raise ConnectionError("the connection was lost")
+            if self._closing:
+                return
             await self._wanted.wait()
-            await asyncio.sleep(ANNOUNCE_SECONDS)  # others may come
+            if not self._closing:
+                await asyncio.sleep(ANNOUNCE_SECONDS)  # others may come
 
     def _on_notification(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
         if payload != str(connection.get_server_pid()):  # its own were told at once

@@ -17,9 +17,10 @@ from plughost.vai.database.database import Database, Steps
 from plughost.vai.database.errors import DatabaseUnavailable
 from plughost.vai.database.migrations import Migration
 from plughost.vai.database.open_database import FILE, open_database
+from plughost.vai.database.postgresql import PostgresDatabase
 from plughost.vai.database.statements import statement
 from tests.support import until
-from tests.support.postgres import Server, server
+from tests.support.postgres import Server, connected, server
 
 PUT = statement("put", {None: "INSERT INTO meta (name, value) VALUES (:name, :value) RETURNING name"})
 GET = statement("get", {None: "SELECT value FROM meta WHERE name = :name"})
@@ -333,6 +334,35 @@ async def test_no_server_and_no_password_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(DatabaseUnavailable) as caught:
         await database.open()
     assert "hunter2" not in caught.value.explain() + repr(database)
+    await database.close()
+
+
+async def test_locks_of_a_process_that_was_stopped_in_a_transaction_are_freed(
+    postgres: Server, monkeypatch
+) -> None:
+    monkeypatch.setattr(postgresql, "IDLE_MILLISECONDS", 200)
+    url = await postgres.create()
+    stopped, other = open_database("unused", url), open_database("unused", url)
+    await other.write(PUT(name="a", value=""))
+    async with connected(stopped) as connection:
+        await connection.execute("BEGIN")
+        await connection.execute("UPDATE meta SET value = 'never' WHERE name = 'a'")
+        change = statement("change", {None: "UPDATE meta SET value = 'other' WHERE name = 'a'"})
+        assert (await other.write(change())).changed == 1
+        with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError)):
+            await connection.execute("COMMIT")
+    assert (await other.read(GET(name="a"))).value() == "other"
+    await other.close()
+    await stopped.close()
+
+
+async def test_callers_share_the_connections_in_turn(postgres: Server) -> None:
+    url = await postgres.create()
+    database = PostgresDatabase(url, connections=2)
+    await asyncio.gather(*(database.write(PUT(name=f"{number}", value="")) for number in range(50)))
+    assert (await database.read(COUNT())).value() == 50
+    used = "SELECT count(*) AS number FROM pg_stat_activity WHERE datname = current_database()"
+    assert (await database.read(statement("used", {None: used})())).value() <= 2
     await database.close()
 
 

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from plughost.errors import HostFailed, InvalidSpec, Stopped
+from plughost.vai.database.connection_pool import ConnectionPool
 from plughost.vai.database.errors import DatabaseUnavailable, ValueRefused
 from plughost.vai.database.migrations import pending
+from plughost.vai.database.postgresql_listener import PostgresListener
 from plughost.vai.database.statements import Batch, Dialect, Query, Result
-
-if TYPE_CHECKING:
-    import asyncpg
-
-T = TypeVar("T")
 
 CONNECTIONS = 10
 """Connections of one process to the server, besides the one that listens."""
 CONNECT_TIMEOUT = 10.0
 COMMAND_TIMEOUT = 60.0
 """Seconds for one statement; a server that is gone without a word is noticed after that."""
+IDLE_MILLISECONDS = 5000
+"""After this time the server ends a transaction that does nothing: its process was stopped in the middle, and
+others wait for its locks."""
 ATTEMPTS = 5
 """How often a transaction is executed that deadlocks with others."""
-RECONNECT_SECONDS = 0.5
-ANNOUNCE_SECONDS = 0.05
-"""Announcements within this time are sent as one: each takes a lock of the whole server."""
-CLOSE_SECONDS = 1.0
-"""Seconds for the last announcements. What they do not reach, others find by themselves, later."""
 MIGRATION_LOCK = 0x706C7567
 """The number of the advisory lock under which migrations run."""
 REFUSALS = ("22", "23", "54")
@@ -45,11 +39,11 @@ class PostgresDatabase:
     def __init__(self, url: str, *, connections: int = CONNECTIONS) -> None:
         self._url = _checked(url)
         self._connections = connections
-        self._pool: asyncpg.Pool | None = None
+        self._pool: ConnectionPool | None = None
         self._opening = asyncio.Lock()
         self._closed = False
         self._under_way: set[asyncio.Task[Any]] = set()
-        self._listener: _Listener | None = None
+        self._listener: PostgresListener | None = None
 
     def __repr__(self) -> str:
         return f"<PostgresDatabase {self.place}>"
@@ -82,13 +76,13 @@ class PostgresDatabase:
     def listen(self, channel: str, callback: Callable[[], object]) -> None:
         """See `Database.listen`."""
         if self._listener is None:
-            self._listener = _Listener(self._connect, self._report)
+            self._listener = PostgresListener(self._connect, self._report)
         self._listener.add(channel, callback)
 
     def announce(self, channel: str) -> None:
         """See `Database.announce`."""
         if self._listener is None and not self._closed:
-            self._listener = _Listener(self._connect, self._report)
+            self._listener = PostgresListener(self._connect, self._report)
         if self._listener is not None:
             self._listener.announce(channel)
 
@@ -99,12 +93,8 @@ class PostgresDatabase:
             await self._listener.close()
         if self._under_way:
             await asyncio.wait(self._under_way)
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            try:
-                await asyncio.wait_for(pool.close(), CONNECT_TIMEOUT)
-            except Exception:  # a server that does not answer; the sockets are closed all the same
-                pool.terminate()
+        if self._pool is not None:
+            await self._pool.close()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -133,68 +123,67 @@ class PostgresDatabase:
 
         for attempt in range(ATTEMPTS):
             try:
-                async with self._connection() as connection:
-                    if isinstance(unit, Query | Batch) and not always_begin:
-                        return await _execute(connection, unit)  # a transaction of its own
-                    return await _run_steps(connection, unit, args, kwargs, begin)
+                return await self._run_once(unit, args, kwargs, begin, always_begin)
             except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError) as error:
                 if attempt == ATTEMPTS - 1:
                     raise self._unavailable(error) from error
                 await asyncio.sleep(0.01 * 2**attempt)
+            except (
+                OSError,
+                asyncpg.PostgresError,
+                asyncpg.InterfaceError,
+                asyncpg.InternalClientError,
+                TimeoutError,
+            ) as error:
+                raise self._unavailable(error) from error
         raise AssertionError
 
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Any]:
+    async def _run_once(self, unit: Any, args: Any, kwargs: Any, begin: str, always_begin: bool) -> Any:
         import asyncpg
 
+        pool = self._pool or await self._ready()
+        connection = await pool.acquire()
         try:
-            async with (await self._ready()).acquire(timeout=CONNECT_TIMEOUT) as connection:
-                try:
-                    yield connection
-                except asyncpg.InternalClientError:  # the server ended it in the middle of something
-                    connection.terminate()
-                    raise
-        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
+            if isinstance(unit, Query | Batch) and not always_begin:
+                return await _execute(connection, unit)  # a transaction of its own
+            return await _run_steps(connection, unit, args, kwargs, begin)
+        except (asyncpg.InternalClientError, TimeoutError, asyncio.CancelledError):
+            connection.terminate()  # it is in the middle of something
             raise
-        except (
-            OSError,
-            asyncpg.PostgresError,
-            asyncpg.InterfaceError,
-            asyncpg.InternalClientError,
-            TimeoutError,
-        ) as error:
-            raise self._unavailable(error) from error
+        finally:
+            pool.release(connection)
 
-    async def _ready(self) -> asyncpg.Pool:
-        if self._pool is None:
-            async with self._opening:
-                if self._pool is None:
-                    self._pool = await self._open_pool()
+    async def _ready(self) -> ConnectionPool:
+        import asyncpg
+
+        async with self._opening:
+            if self._pool is None:
+                try:
+                    await self._migrate()
+                except (
+                    OSError,
+                    ValueError,
+                    asyncpg.PostgresError,
+                    asyncpg.InterfaceError,
+                    TimeoutError,
+                ) as error:
+                    raise self._unavailable(error) from error
+                self._pool = ConnectionPool(self._connect, self._connections, CONNECT_TIMEOUT)
         return self._pool
 
-    async def _open_pool(self) -> asyncpg.Pool:
-        import asyncpg
-
-        try:
-            await self._migrate()
-            return await asyncpg.create_pool(
-                self._url,
-                min_size=0,
-                max_size=self._connections,
-                timeout=CONNECT_TIMEOUT,
-                command_timeout=COMMAND_TIMEOUT,
-                max_inactive_connection_lifetime=300.0,
-                reset=_leave_as_it_is,
-            )
-        except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
-            raise self._unavailable(error) from error
-
     async def _connect(self, *, patient: bool = False) -> Any:
-        """A connection outside of the pool. A patient one waits for its statements however long they take."""
+        """A new connection. A patient one waits for its statements however long they take."""
         import asyncpg
 
         limit = None if patient else COMMAND_TIMEOUT
-        return await asyncpg.connect(self._url, timeout=CONNECT_TIMEOUT, command_timeout=limit)
+        connection = await asyncpg.connect(self._url, timeout=CONNECT_TIMEOUT, command_timeout=limit)
+        if not patient:
+            try:
+                await connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MILLISECONDS}")
+            except BaseException:
+                connection.terminate()
+                raise
+        return connection
 
     async def _migrate(self) -> None:
         connection = await self._connect(patient=True)
@@ -245,10 +234,6 @@ def _checked(url: str) -> str:
         "the database URL is malformed; expected postgresql://USER:PASSWORD@HOST:PORT/NAME",
         hint="escape special characters of user and password: %2F for /, %40 for @, %3F for ?, %23 for #",
     )
-
-
-async def _leave_as_it_is(connection: Any) -> None:
-    """Spares a round trip for each use of a connection: transactions leave nothing in the session."""
 
 
 async def _version(connection: Any) -> int:
@@ -304,84 +289,3 @@ async def _execute(connection: Any, query: Query | Batch) -> Result:
         return Result(rows, len(rows))
     await connection.executemany(statement.postgresql, many)
     return Result((), len(many))
-
-
-class _Listener:
-    """Listens on a connection of its own: a pooled one forgets its listeners. Connects again when the
-    connection is lost, and then calls everybody: something may have been missed."""
-
-    def __init__(self, connect: Callable[[], Awaitable[Any]], report: Callable[[Exception], None]) -> None:
-        self._connect = connect
-        self._report = report
-        self._callbacks: dict[str, list[Callable[[], object]]] = {}
-        self._to_announce: set[str] = set()
-        self._wanted = asyncio.Event()
-        self._closing = False
-        self._task = asyncio.get_running_loop().create_task(self._serve())
-
-    def add(self, channel: str, callback: Callable[[], object]) -> None:
-        self._callbacks.setdefault(channel, []).append(callback)
-        self._wanted.set()
-
-    def announce(self, channel: str) -> None:
-        for callback in self._callbacks.get(channel, ()):
-            callback()
-        self._to_announce.add(channel)
-        self._wanted.set()
-
-    async def close(self) -> None:
-        self._closing = True
-        self._wanted.set()
-        await asyncio.wait([self._task], timeout=CLOSE_SECONDS)
-        self._task.cancel()
-        await asyncio.wait([self._task])
-
-    async def _serve(self) -> None:
-        told = False
-        while self._to_announce or not self._closing:
-            try:
-                connection = await self._connect()
-                try:
-                    told = False
-                    await self._serve_connection(connection)
-                finally:
-                    connection.terminate()
-            except Exception as error:
-                if not told:
-                    self._report(error)
-                told = True
-                await asyncio.sleep(RECONNECT_SECONDS)
-
-    async def _serve_connection(self, connection: Any) -> None:
-        connection.add_termination_listener(lambda _: self._wanted.set())
-        listening: set[str] = set()
-        while True:
-            for channel in self._callbacks.keys() - listening:
-                await connection.add_listener(channel, self._on_notification)
-                listening.add(channel)
-                self._call(channel)
-            self._wanted.clear()
-            to_announce, self._to_announce = self._to_announce, set()
-            try:
-                for channel in to_announce:
-                    await connection.execute(
-                        "SELECT pg_notify($1, $2)", channel, str(connection.get_server_pid())
-                    )
-            except BaseException:
-                self._to_announce |= to_announce
-                raise
-            if connection.is_closed():
-                raise ConnectionError("the connection was lost")
-            if self._closing:
-                return
-            await self._wanted.wait()
-            if not self._closing:
-                await asyncio.sleep(ANNOUNCE_SECONDS)  # others may come
-
-    def _on_notification(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
-        if payload != str(connection.get_server_pid()):  # its own were told at once
-            self._call(channel)
-
-    def _call(self, channel: str) -> None:
-        for callback in self._callbacks.get(channel, ()):
-            callback()

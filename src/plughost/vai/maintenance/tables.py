@@ -109,6 +109,8 @@ def _decoded(column: str, kind: type, value: Any) -> Any:
             return float(text)
     if value is not None and (type(value) is not kind or kind is bytes):
         raise InvalidSpec(f"{column} has a value of the wrong type")
+    if type(value) is int and not -(1 << 63) <= value < 1 << 63:
+        raise InvalidSpec(f"{column} is too large for a database")
     return value
 
 

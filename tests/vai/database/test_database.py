@@ -53,6 +53,13 @@ async def test_one_that_fails_takes_no_other_along(database: Database) -> None:
     assert (await database.read(COUNT())).value() == 80
 
 
+async def test_an_error_does_not_show_the_row(database: Database) -> None:
+    with pytest.raises(DatabaseUnavailable) as caught:
+        await database.write(PUT(name="hunter2", value=None))
+    assert "hunter2" not in caught.value.explain()
+    assert "value" in caught.value.explain(), "the column is named"
+
+
 async def test_an_error_of_the_unit_itself_is_its_callers_and_undoes_it(database: Database) -> None:
     def fails() -> Steps[None]:
         yield PUT(name="a", value="")

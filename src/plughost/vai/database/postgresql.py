@@ -212,7 +212,8 @@ class PostgresDatabase:
     def _unavailable(self, error: Exception) -> HostFailed:
         if self._closed:
             return DatabaseUnavailable("the database was closed")
-        words = str(error) or type(error).__name__
+        # Without the server's details: these quote rows, which hold what tenants have written.
+        words = getattr(error, "message", None) or str(error) or type(error).__name__
         return DatabaseUnavailable(f"the database {self.place} cannot be used: {words}")
 
     def _report(self, error: Exception) -> None:

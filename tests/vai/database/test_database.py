@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import asyncpg
@@ -257,6 +258,23 @@ async def test_an_announcement_after_the_close_connects_to_nothing(database: Dat
     before = asyncio.all_tasks()
     database.announce("news")
     assert asyncio.all_tasks() == before
+
+
+async def test_a_newer_database_is_refused_to_every_reader(
+    database: Database, tmp_path: Path, database_url: str | None
+) -> None:
+    await database.open()
+    if database.dialect == "sqlite":
+        await database.close()
+        with closing(sqlite3.connect(tmp_path / FILE)) as file:
+            file.execute("PRAGMA user_version = 999")
+    else:
+        await database.write(statement("newer", {None: "UPDATE schema_version SET version = 999"})())
+    older = open_database(str(tmp_path), database_url)
+    for _ in range(2):
+        with pytest.raises(HostFailed, match="newer plughost"):
+            await older.read(COUNT())
+    await older.close()
 
 
 async def test_a_locked_file_is_a_typed_error(tmp_path: Path, monkeypatch) -> None:

@@ -65,6 +65,7 @@ class SqliteDatabase:
         """Called with the migrated connection, in the transaction of the first migration."""
         self._queue: SimpleQueue[_Transaction | None] = SimpleQueue()
         self._writer: threading.Thread | None = None
+        self._is_migrated = False
         self._readers: ThreadPoolExecutor | None = None
         self._idle_readers: list[sqlite3.Connection] = []
         self._listeners: dict[str, list[Callable[[], object]]] = {}
@@ -76,7 +77,7 @@ class SqliteDatabase:
 
     async def read(self, unit: Any, /, *args: Any, **kwargs: Any) -> Any:
         """See `Database.read`."""
-        if self._writer is None:  # it creates the file and its tables
+        if not self._is_migrated:  # the writer creates the file and its tables, or refuses it
             await self.open()
         self._check_open()
         if self._readers is None:
@@ -198,6 +199,7 @@ class SqliteDatabase:
         except BaseException:
             connection.close()
             raise
+        self._is_migrated = True
         return connection
 
     def _open_connection(self) -> sqlite3.Connection:

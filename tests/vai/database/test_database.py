@@ -71,23 +71,29 @@ async def test_an_error_of_the_unit_itself_is_its_callers_and_undoes_it(database
     assert (await database.read(COUNT())).value() == 0
 
 
-async def test_a_read_sees_one_moment(database: Database) -> None:
+async def test_a_read_sees_one_moment(database: Database, database_url: str | None) -> None:
     await database.open()
-    reached, go = threading.Event(), asyncio.Event()
-    written = threading.Event()
+    reached, written = threading.Event(), threading.Event()
+    pause = statement("pause", {"sqlite": "SELECT 1", "postgresql": "SELECT pg_advisory_xact_lock(7)"})
+    holder = None
+    if database_url is not None:
+        holder = await asyncpg.connect(database_url)
+        await holder.execute("SELECT pg_advisory_lock(7)")
 
     def twice() -> Steps[tuple[int, int]]:
         first = (yield COUNT()).value()
         reached.set()
         if database.dialect == "sqlite":
             written.wait(10)
+        yield pause()
         return first, (yield COUNT()).value()
 
     reading = asyncio.create_task(database.read(twice))
     await until(reached.is_set)
     await database.write(PUT(name="a", value=""))
     written.set()
-    go.set()
+    if holder is not None:
+        await holder.close()
     assert await reading == (0, 0)
 
 

@@ -143,4 +143,4 @@ async def connected(database: Database) -> AsyncIterator[Any]:
     try:
         yield connection
     finally:
-        await connection.close()
+        connection.terminate()

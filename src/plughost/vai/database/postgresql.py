@@ -203,7 +203,8 @@ class PostgresDatabase:
     def _unavailable(self, error: Exception) -> HostFailed:
         if self._closed:
             return DatabaseUnavailable("the database was closed")
-        words = str(error) or type(error).__name__
+        # Without the server's details: these quote rows, which hold what tenants have written.
+        words = getattr(error, "message", None) or str(error) or type(error).__name__
         if str(getattr(error, "sqlstate", "")).startswith(REFUSALS):
             return ValueRefused(f"the database {self.place} refuses a value: {words}")
         return DatabaseUnavailable(f"the database {self.place} cannot be used: {words}")

@@ -43,6 +43,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scope(self) -> Scope:
+        """The tenant of the event."""
         return Scope(self.org_id, self.project_id)
 
 

@@ -54,6 +54,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scope(self) -> Scope:
+        """The tenant of the run."""
         return Scope(self.org_id, self.project_id)
 
 

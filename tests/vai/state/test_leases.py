@@ -1,13 +1,20 @@
 """Leases of processes: renewed while the process lives, ended by others when it is gone."""
 
+import asyncio
+from pathlib import Path
+from urllib.parse import urlsplit
+
 import pytest
 
 from plughost.testing.clock import VirtualClock
 from plughost.vai.database.database import Database
 from plughost.vai.database.errors import DatabaseUnavailable
+from plughost.vai.database.open_database import open_database
 from plughost.vai.database.statements import statement
 from plughost.vai.state.leases import HEARTBEATS, LEASE_SECONDS, ProcessLease
 from tests.support import until
+from tests.support.postgres import Server
+from tests.vai.state.test_deliveries import LosingProxy
 
 LEAVE = statement("leave", {None: "INSERT INTO leases VALUES ('gone.0', 'gone', 0)"})
 BREAK = statement("break", {None: "ALTER TABLE deliveries RENAME TO elsewhere"})
@@ -39,3 +46,19 @@ async def test_a_lease_is_renewed_also_if_its_process_failed_to_end_those_of_oth
     assert [*after] == ["host.0"]
     assert after["host.0"] > before["host.0"]
     await lease.close()
+
+
+async def test_a_lease_whose_commit_got_no_answer_is_acquired_again(tmp_path: Path, postgres: Server) -> None:
+    proxy = LosingProxy(tmp_path, postgres)
+    name = urlsplit(await postgres.create()).path
+    async with await asyncio.start_unix_server(proxy.serve, proxy.path):
+        database = open_database("unused", f"postgresql://plughost@{name}?host={tmp_path}")
+        await database.open()
+        lease = ProcessLease(database, "host", VirtualClock())
+        proxy.lose_next_commit = True
+        with pytest.raises(DatabaseUnavailable):
+            await lease.acquire()
+        assert [*await leases(database)] == ["host.0"], "it is stored"
+        assert await lease.acquire() == "host.0"
+        await lease.close()
+        await database.close()

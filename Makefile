@@ -57,7 +57,7 @@ tables: setup ## write the tables of the documentation that come out of the code
 	$(BIN)/python -m tests.support.settings_table
 	$(BIN)/python -m tests.support.errors_table
 
-bench: setup .venv-peers/ok benchmarks/bin/echo ## ratios against the raw pipe and peers
+bench: setup .venv-peers/ok .venv-procrastinate/ok benchmarks/bin/echo ## ratios against the raw pipe and peers
 	$(BIN)/python -m benchmarks
 
 bench-peers: setup benchmarks/bin/echo ## side by side with every peer, into docs/benchmarks.md; QUICK=1 takes two minutes
@@ -148,7 +148,7 @@ $(GO_PEER)/bin/host: $(wildcard $(GO_PEER)/go.* $(GO_PEER)/*/*.go)
 
 lock: ## resolve the dependencies anew
 	$(PYTHON) -m venv .venv-lock && .venv-lock/bin/python -m pip install --quiet uv
-	for set in runtime dev peers fastmcp pygls pylsp plot; do .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	for set in runtime dev peers procrastinate fastmcp pygls pylsp plot; do .venv-lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
 	  --generate-hashes --no-header --no-emit-index-url --no-annotate requirements/$$set.in -o requirements/$$set.txt; done
 	rm -rf .venv-lock
 	for folder in $(NODE_PEER) $(NOTES_TS); do (cd $$folder && npm update --package-lock-only --no-audit --no-fund); done

@@ -27,6 +27,15 @@ class Effort:
     sessions_rounds: int
     sessions: int
     """Megabytes of session logs."""
+    publishing: float
+    draining_rounds: int
+    waiting: int
+    """Deliveries that wait to be drained."""
+    hooked: int
+    """The same, for a real hook."""
+    jobs: int
+    """The same, beside a peer."""
+    old_rows: int
     opening_rounds: int
     """Beside the peers; so below. In each round everyone opens this many plugins."""
     plugins: int
@@ -52,6 +61,12 @@ FULL = Effort(
     screen=4.0,
     sessions_rounds=3,
     sessions=500,
+    publishing=0.4,
+    draining_rounds=3,
+    waiting=100_000,
+    hooked=5_000,
+    jobs=5_000,
+    old_rows=1_000_000,
     opening_rounds=3,
     plugins=15,
     probes=3,
@@ -73,6 +88,12 @@ QUICK = Effort(
     screen=3.0,
     sessions_rounds=1,
     sessions=100,
+    publishing=0.1,
+    draining_rounds=1,
+    waiting=10_000,
+    hooked=500,
+    jobs=1_000,
+    old_rows=100_000,
     opening_rounds=1,
     plugins=3,
     probes=1,

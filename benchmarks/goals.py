@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from benchmarks.databases import POSTGRESQL, SQLITE
 from benchmarks.measures import (
+    calling,
     confined,
-    deliveries,
+    draining,
     fan_out,
     idle,
     importing,
@@ -16,6 +18,9 @@ from benchmarks.measures import (
     keys,
     loop,
     neighbour,
+    old_rows,
+    procrastinate,
+    publishing,
     pull,
     screen,
     sdk,
@@ -128,14 +133,15 @@ def invoked(way: str, to: str) -> Measured:
 
 
 def published(database: str) -> Measured:
-    return Measured(
-        deliveries.PUBLISHING,
-        lambda sheet: sheet.ratio("rate", deliveries.ours(database), deliveries.bare(database)),
-    )
+    return Measured(publishing.label(database), publishing.over_bare)
 
 
 def drained(database: str) -> Measured:
-    return Measured(deliveries.DRAINING, lambda sheet: sheet.spread(deliveries.ours(database), "rate"))
+    return Measured(draining.NAME, lambda sheet: sheet.spread(draining.one(database), "rate"))
+
+
+def grown(database: str, metric: str) -> Measured:
+    return Measured(old_rows.label(database), lambda sheet: sheet.ratio(metric, old_rows.MANY, old_rows.FEW))
 
 
 def checked(way: str) -> Measured:
@@ -196,6 +202,13 @@ GOALS = (
         "ms",
         Measured("import", lambda sheet: sheet.difference("time", importing.OURS, importing.NOTHING)),
     ),
+    Goal(
+        "plughost call / from plughost import Host",
+        "≤",
+        1.7,
+        "×",
+        Measured(calling.NAME, lambda sheet: sheet.ratio("time", calling.OURS, importing.HOST)),
+    ),
     *(
         Goal(f"{sdk.label(contract)}, SDK / bare script", "≤", 1.5, "×", first_answer(contract))
         for contract in sdk.FIRST
@@ -215,10 +228,43 @@ GOALS = (
         "×",
         invoked(invocations.BOUND, invocations.INLINE),
     ),
-    Goal("publishing / bare statements, SQLite", "≥", 0.7, "×", published(deliveries.SQLITE)),
-    Goal("publishing / bare statements, PostgreSQL", "≥", 0.7, "×", published(deliveries.POSTGRESQL)),
-    Goal("draining deliveries, SQLite", "≥", 5000, "/s", drained(deliveries.SQLITE)),
-    Goal("draining deliveries, PostgreSQL", "≥", 10_000, "/s", drained(deliveries.POSTGRESQL)),
+    Goal(
+        "p99 of invocations, sustained / vai calls",
+        "≤",
+        3.5,
+        "×",
+        Measured(
+            invocations.SUSTAINED,
+            lambda sheet: sheet.ratio("p99", invocations.INLINE, invocations.BARE),
+        ),
+    ),
+    *(
+        Goal(f"publishing / the fastest bare statements, {database}", "≥", 0.7, "×", published(database))
+        for database in (SQLITE, POSTGRESQL)
+    ),
+    Goal("draining deliveries, SQLite", "≥", 5000, "/s", drained(SQLITE)),
+    Goal("draining deliveries, PostgreSQL", "≥", 10_000, "/s", drained(POSTGRESQL)),
+    Goal(
+        "draining deliveries, two processes / one, PostgreSQL",
+        "≥",
+        1.0,
+        "×",
+        Measured(draining.NAME, lambda sheet: sheet.ratio("rate", draining.TWO, draining.one(POSTGRESQL))),
+    ),
+    Goal(
+        "draining deliveries / jobs of procrastinate",
+        "≥",
+        3.0,
+        "×",
+        Measured(
+            procrastinate.NAME, lambda sheet: sheet.ratio("rate", procrastinate.OURS, procrastinate.PEER)
+        ),
+    ),
+    *(
+        Goal(f"{old_rows.label(database)}, {metric}: many / few", "≤", 1.3, "×", grown(database, metric))
+        for database in (SQLITE, POSTGRESQL)
+        for metric in old_rows.METRICS
+    ),
     Goal(f"CPU of a screen, {screen.RUNS}", "≤", 25, "%", drawing(screen.RUNS, "cpu")),
     Goal(f"worst key of a screen, {screen.CROWDED}", "≤", 20, "ms", drawing(screen.CROWDED, "worst key")),
     Goal(

@@ -13,6 +13,7 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 PICTURE = ROOT / "docs" / "benchmarks-peers.png"
 PEERS = ROOT / ".venv-peers"
 """The environment of the peers; it is not ours."""
+PROCRASTINATE = ROOT / ".venv-procrastinate"
 
 C_ECHO = (str(HERE / "bin" / "echo"),)
 C_AINB = (*C_ECHO, "ainb")

@@ -29,13 +29,15 @@ from plughost.vai.records.records import Records
 
 
 def write_package(folder: Path) -> None:
-    """The C program as a package of tools: `inline` and `isolated`."""
+    """The C program as a package: the tools `inline` and `isolated`, and `hook`."""
     shutil.copytree(HERE / "plugins" / "vai_echo", folder)
     os.mkdir(folder / "bin")
     shutil.copy(C_ECHO[0], folder / "bin" / "echo")
 
 
-class _Shelf:
+class Shelf:
+    """The package, as if it were installed."""
+
     def __init__(self, folder: Path) -> None:
         self._package = Package(
             folder=str(folder), digest="sha256:bench", manifest=manifest.read(folder), trusted_inline=True
@@ -50,7 +52,7 @@ class Invoking(Caller):
         self, name: str, package: Path, records: Path, export: str, options: InvokerOptions | None = None
     ) -> None:
         self.name = name
-        self._shelf = _Shelf(package)
+        self._shelf = Shelf(package)
         self._records = records
         self._options = options
         self._binding = Binding(
@@ -92,4 +94,6 @@ class Invoking(Caller):
     async def one_at_a_time(self, size: int, seconds: float) -> list[float]:
         await self.check(size)
         wanted = self._wanted(payload.params(size))
-        return await timing.one_at_a_time(partial(self._invoker.invoke, wanted), seconds)
+        times = await timing.one_at_a_time(partial(self._invoker.invoke, wanted), seconds)
+        await self._journal.flush()  # nobody else pays for what is still to be copied
+        return times

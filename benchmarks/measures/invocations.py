@@ -14,23 +14,28 @@ from benchmarks.contenders.apart import Apart
 from benchmarks.contenders.contender import Contender
 from benchmarks.contenders.invoking import Invoking, write_package
 from benchmarks.contenders.raw_pipe import RawPipe
+from benchmarks.contenders.vai_call import VaiCall
 from benchmarks.effort import Effort
 from benchmarks.paths import C_ECHO, PYTHON_ECHO
 from benchmarks.pinning import pinned_to, two_sides
 from benchmarks.roster import YARDSTICK
 from benchmarks.sheet import Sheet
 from benchmarks.stats import quantile
-from benchmarks.turns import turns
+from benchmarks.turns import opened, swapped, turns
 from plughost.vai.invocations.options import InvokerOptions
 
 WARM = "invocation, warm"
 COLD = "invocation, cold"
+SUSTAINED = "invocation, sustained"
 RAW_C = f"{roster.RAW_C}, the same program"
+BARE = "vai call ↔ C, nothing around it"
 INLINE = "inline ↔ C, shared process"
 UVLOOP = "inline ↔ C, uvloop"
 BOUND = "isolated ↔ C, reuse = binding"
 EACH = "isolated, reuse = invocation"
 SIZE = 100
+LONGER = 20
+"""How many times as long as warm calls the sustained ones last: some copies to the database."""
 CLIENT = (sys.executable, "-m", "benchmarks.peers.plughost.invoking")
 
 
@@ -41,7 +46,7 @@ def measure(effort: Effort, peers: Path | None) -> list[Sheet]:
         write_package(folder / "package")
         with pinned_to(two_sides()[0]):
             warm = asyncio.run(_warm(folder, effort))
-        return [warm, asyncio.run(_cold(folder, effort))]
+        return [warm, asyncio.run(_sustained(folder, effort)), asyncio.run(_cold(folder, effort))]
 
 
 async def _warm(folder: Path, effort: Effort) -> Sheet:
@@ -53,6 +58,7 @@ async def _warm(folder: Path, effort: Effort) -> Sheet:
     contenders: list[Contender] = [
         RawPipe(YARDSTICK, PYTHON_ECHO),
         RawPipe(RAW_C, C_ECHO),
+        VaiCall(BARE, package, "inline"),
         Invoking(INLINE, package, folder / "inline", "inline"),
         Apart(UVLOOP, (*CLIENT, str(package), str(folder / "uvloop"), "inline")),
         Invoking(BOUND, package, folder / "bound", "isolated"),
@@ -66,6 +72,23 @@ async def _warm(folder: Path, effort: Effort) -> Sheet:
         sheet.add(name, p50=quantile(times, 0.5) * 1e6, p99=quantile(times, 0.99) * 1e6)
     for each in contenders:
         await each.close()
+    return sheet
+
+
+async def _sustained(folder: Path, effort: Effort) -> Sheet:
+    note = (
+        "for so long that the journal's lines are copied to the database meanwhile (SQLite), beside a call "
+        "of the same program; 100 B, strict; not pinned"
+    )
+    contenders: list[Contender] = [
+        VaiCall(BARE, folder / "package", "inline"),
+        Invoking(INLINE, folder / "package", folder / "sustained", "inline"),
+    ]
+    sheet = Sheet(SUSTAINED, note, {"p50": "µs", "p99": "µs"}, [each.name for each in contenders], base=BARE)
+    async with opened(contenders):
+        for each in swapped(sheet.name, contenders, effort.keys_rounds):
+            times = await each.one_at_a_time(SIZE, effort.latency * LONGER)
+            sheet.add(each.name, p50=quantile(times, 0.5) * 1e6, p99=quantile(times, 0.99) * 1e6)
     return sheet
 
 

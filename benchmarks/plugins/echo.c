@@ -5,7 +5,7 @@
  *   echo content-length   the same behind Content-Length headers
  *   echo ainb             the same by the ainb contract, where it can do more: `publish` publishes
  *                         numbered payloads, `heard` tells of the events and keys that came
- *   echo vai              a package whose every tool returns its input
+ *   echo vai              a package whose every tool returns its input, and whose hook acknowledges
  *
  * Everything that one read completes is answered by one write. */
 #define _GNU_SOURCE
@@ -240,17 +240,22 @@ static void say_framed(const char *opening, struct span middle, const char *betw
 }
 
 static void answer_vai(struct span message) {
-    enum { ID, TYPE, BODY };
-    static const char *const names[] = {"id", "type", "body"}, *const inner[] = {"input"};
-    struct span found[3] = {{NULL, NULL}, {NULL, NULL}, {NULL, NULL}}, input = {NULL, NULL};
+    enum { ID, TYPE, BODY, OP };
+    static const char *const names[] = {"id", "type", "body", "op"}, *const inner[] = {"input"};
+    struct span found[4] = {{NULL, NULL}, {NULL, NULL}, {NULL, NULL}, {NULL, NULL}}, input = {NULL, NULL};
     struct span nothing = {names[0], names[0]};
-    find_members(message, 3, names, found);
+    find_members(message, 4, names, found);
     if (is(found[TYPE], "\"hello\""))
         say_framed("{\"protocol\":\"vai.rpc.v1\",\"type\":\"hello\",\"role\":\"plugin\",\"plugin\":"
                    "{\"package_id\":\"bench/echo\",\"version\":\"1.0.0\"}}",
                    nothing, "", nothing, "");
     if (!is(found[TYPE], "\"request\""))
         return;
+    if (is(found[OP], "\"hook.handle\"")) {
+        say_framed("{\"protocol\":\"vai.rpc.v1\",\"type\":\"response\",\"id\":", found[ID],
+                   ",\"ok\":true,\"body\":{\"status\":\"ack\"}}", nothing, "");
+        return;
+    }
     find_members(found[BODY], 1, inner, &input);
     say_framed("{\"protocol\":\"vai.rpc.v1\",\"type\":\"response\",\"id\":", found[ID],
                ",\"ok\":true,\"body\":{\"status\":\"succeeded\",\"result\":{\"content\":[],\"structured_output\":",

@@ -11,11 +11,15 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from plughost.vai.database.database import Database
+from plughost.vai.database.postgresql import PostgresDatabase
 
 
 def programs() -> Path | None:
@@ -128,3 +132,15 @@ def server(settings: dict[str, str] | None = None) -> Iterator[Server]:
 
 def new_database(running: Server) -> str:
     return asyncio.run(running.create())
+
+
+@asynccontextmanager
+async def connected(database: Database) -> AsyncIterator[Any]:
+    """A connection to the server of a `PostgresDatabase`, for statements that it does not execute itself."""
+    assert isinstance(database, PostgresDatabase)
+    await database.open()
+    connection = await database._connect()
+    try:
+        yield connection
+    finally:
+        connection.terminate()

@@ -83,9 +83,9 @@ class BackgroundTask:
         if (error := task.exception()) is not None:
             self.report(error)
             self.wake_in(self._retry_seconds)
-        elif again:
+        elif again or ((seconds := task.result()) is not None and seconds <= 0.0):
             self.wake()
-        elif (seconds := task.result()) is not None:
+        elif seconds is not None:
             self.wake_in(seconds)
 
     def _cancel_timer(self) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from plughost.testing import VirtualClock
 from plughost.vai.background import BackgroundTask
+from tests.support import until
 
 
 class Work:
@@ -75,6 +76,13 @@ async def test_it_runs_again_after_the_time_that_the_work_asks_for(work: Work) -
     work.clock.advance(0.2)
     await settle()
     assert work.runs == 2
+
+
+async def test_work_that_is_due_already_runs_again_at_once(work: Work) -> None:
+    work.delay = 0.0
+    work.task.wake()
+    await until(lambda: work.runs > 2)
+    await work.task.close(cancel=True)
 
 
 async def test_without_a_time_it_waits_until_it_is_woken(work: Work) -> None:

@@ -6,19 +6,22 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
+import asyncpg
 import pytest
 
-from plughost.errors import HostFailed, Stopped
-from plughost.vai.database import migrations, sqlite
+from plughost.errors import HostFailed, InvalidSpec, Stopped
+from plughost.vai.database import migrations, postgresql, sqlite
 from plughost.vai.database.database import Database, Steps
 from plughost.vai.database.errors import DatabaseUnavailable
 from plughost.vai.database.migrations import Migration
 from plughost.vai.database.open_database import FILE, open_database
+from plughost.vai.database.postgresql import PostgresDatabase
 from plughost.vai.database.statements import statement
 from tests.support import until
-from tests.support.postgres import Server, server
+from tests.support.postgres import Server, connected, server
 
 PUT = statement("put", {None: "INSERT INTO meta (name, value) VALUES (:name, :value) RETURNING name"})
 GET = statement("get", {None: "SELECT value FROM meta WHERE name = :name"})
@@ -52,6 +55,13 @@ async def test_one_that_fails_takes_no_other_along(database: Database) -> None:
     assert (await database.read(COUNT())).value() == 80
 
 
+async def test_an_error_does_not_show_the_row(database: Database) -> None:
+    with pytest.raises(DatabaseUnavailable) as caught:
+        await database.write(PUT(name="hunter2", value=None))
+    assert "hunter2" not in caught.value.explain()
+    assert "value" in caught.value.explain(), "the column is named"
+
+
 async def test_an_error_of_the_unit_itself_is_its_callers_and_undoes_it(database: Database) -> None:
     def fails() -> Steps[None]:
         yield PUT(name="a", value="")
@@ -62,23 +72,29 @@ async def test_an_error_of_the_unit_itself_is_its_callers_and_undoes_it(database
     assert (await database.read(COUNT())).value() == 0
 
 
-async def test_a_read_sees_one_moment(database: Database) -> None:
+async def test_a_read_sees_one_moment(database: Database, database_url: str | None) -> None:
     await database.open()
-    reached, go = threading.Event(), asyncio.Event()
-    written = threading.Event()
+    reached, written = threading.Event(), threading.Event()
+    pause = statement("pause", {"sqlite": "SELECT 1", "postgresql": "SELECT pg_advisory_xact_lock(7)"})
+    holder = None
+    if database_url is not None:
+        holder = await asyncpg.connect(database_url)
+        await holder.execute("SELECT pg_advisory_lock(7)")
 
     def twice() -> Steps[tuple[int, int]]:
         first = (yield COUNT()).value()
         reached.set()
         if database.dialect == "sqlite":
             written.wait(10)
+        yield pause()
         return first, (yield COUNT()).value()
 
     reading = asyncio.create_task(database.read(twice))
     await until(reached.is_set)
     await database.write(PUT(name="a", value=""))
     written.set()
-    go.set()
+    if holder is not None:
+        await holder.close()
     assert await reading == (0, 0)
 
 
@@ -143,6 +159,19 @@ async def test_announcements_reach_this_process_at_once_and_others_soon(
     await other.close()
 
 
+async def test_an_announcement_just_before_the_close_reaches_other_processes(postgres: Server) -> None:
+    url = await postgres.create()
+    database, other = open_database("unused", url), open_database("unused", url)
+    heard: list[str] = []
+    other.listen("news", lambda: heard.append("there"))
+    await until(lambda: heard)  # it listens now
+    heard.clear()
+    database.announce("news")
+    await database.close()
+    await until(lambda: heard)
+    await other.close()
+
+
 async def test_many_processes_migrate_one_new_database(tmp_path: Path, database_url: str | None) -> None:
     code = (
         "import asyncio, sys\n"
@@ -196,6 +225,63 @@ async def test_a_database_gets_the_migrations_that_it_lacks_and_a_newer_one_is_l
     fixed = Migration(3, ("CREATE TABLE third (number INTEGER)",))
     monkeypatch.setattr(migrations, "migrations", lambda dialect: (*known(dialect), NEXT, fixed))
     await opened()
+
+
+async def test_a_process_waits_for_the_migrations_of_another_however_long_they_take(
+    postgres: Server, monkeypatch
+) -> None:
+    monkeypatch.setattr(postgresql, "COMMAND_TIMEOUT", 0.1)
+    url = await postgres.create()
+    migrating = await asyncpg.connect(url)
+    await migrating.execute("SELECT pg_advisory_lock($1)", postgresql.MIGRATION_LOCK)
+    database = open_database("unused", url)
+    opening = asyncio.create_task(database.open())
+    done, _ = await asyncio.wait([opening], timeout=0.5)
+    assert not done
+    await migrating.close()
+    await opening
+    await database.close()
+
+
+async def test_closing_during_the_first_connection_leaves_none(postgres: Server) -> None:
+    url = await postgres.create()
+    database = open_database("unused", url)
+    opening = asyncio.create_task(database.open())
+    await asyncio.sleep(0)
+    await database.close()
+    assert opening.done(), "what was begun has ended"
+    await asyncio.gather(opening, return_exceptions=True)
+    observer = await asyncpg.connect(url)
+    others = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    assert await observer.fetchval(others) == 0
+    await observer.close()
+
+
+async def test_an_announcement_after_the_close_connects_to_nothing(database: Database) -> None:
+    await database.open()
+    await database.close()
+    before = asyncio.all_tasks()
+    database.announce("news")
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_newer_database_is_refused_to_every_reader(
+    database: Database, tmp_path: Path, database_url: str | None
+) -> None:
+    await database.open()
+    if database.dialect == "sqlite":
+        await database.close()
+        with closing(sqlite3.connect(tmp_path / FILE)) as file:
+            file.execute("PRAGMA user_version = 999")
+    else:
+        await database.write(statement("newer", {None: "UPDATE schema_version SET version = 999"})())
+    older = open_database(str(tmp_path), database_url)
+    for _ in range(2):
+        with pytest.raises(HostFailed, match="newer plughost"):
+            await older.read(COUNT())
+    await older.close()
 
 
 async def test_a_locked_file_is_a_typed_error(tmp_path: Path, monkeypatch) -> None:
@@ -282,6 +368,36 @@ async def test_no_server_and_no_password_in_the_error(tmp_path: Path) -> None:
     await database.close()
 
 
+async def test_locks_of_a_process_that_was_stopped_in_a_transaction_are_freed(
+    postgres: Server, monkeypatch
+) -> None:
+    monkeypatch.setattr(postgresql, "IDLE_MILLISECONDS", 200)
+    url = await postgres.create()
+    stopped, other = open_database("unused", url), open_database("unused", url)
+    await other.write(PUT(name="a", value=""))
+    async with connected(stopped) as connection:
+        await connection.execute("BEGIN")
+        await connection.execute("UPDATE meta SET value = 'never' WHERE name = 'a'")
+        change = statement("change", {None: "UPDATE meta SET value = 'other' WHERE name = 'a'"})
+        assert (await other.write(change())).changed == 1
+        gone = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+        with pytest.raises(gone):
+            await connection.execute("COMMIT")
+    assert (await other.read(GET(name="a"))).value() == "other"
+    await other.close()
+    await stopped.close()
+
+
+async def test_callers_share_the_connections_in_turn(postgres: Server) -> None:
+    url = await postgres.create()
+    database = PostgresDatabase(url, connections=2)
+    await asyncio.gather(*(database.write(PUT(name=f"{number}", value="")) for number in range(50)))
+    assert (await database.read(COUNT())).value() == 50
+    used = "SELECT count(*) AS number FROM pg_stat_activity WHERE datname = current_database()"
+    assert (await database.read(statement("used", {None: used})())).value() <= 2
+    await database.close()
+
+
 async def test_a_read_waits_for_the_tables_that_another_transaction_is_creating(tmp_path: Path) -> None:
     gate = threading.Event()
     database = sqlite.SqliteDatabase(str(tmp_path / FILE), prepare=lambda _: assert_true(gate.wait(30)))
@@ -297,3 +413,23 @@ async def test_a_read_waits_for_the_tables_that_another_transaction_is_creating(
 
 def assert_true(value: bool) -> None:
     assert value
+
+
+@pytest.mark.parametrize("character", ["/", "?", "#", "@", "["])
+async def test_no_password_is_shown_whose_special_characters_are_not_escaped(character: str) -> None:
+    with pytest.raises(InvalidSpec, match="malformed") as caught:
+        open_database("unused", f"postgresql://me:hunter{character}two@localhost:1/name")
+    assert "hunter" not in caught.value.explain()
+    assert "two" not in caught.value.explain()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:hunter%2Ftwo@localhost:1/name",
+        "postgresql://me@[::1]:1,localhost:2/name?connect_timeout=1",
+        "postgresql:///name?host=/run/postgresql&password=p@ss",
+    ],
+)
+def test_the_usual_urls_are_accepted(url: str) -> None:
+    assert "hunter" not in repr(open_database("unused", url))

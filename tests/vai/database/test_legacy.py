@@ -15,6 +15,7 @@ from plughost.vai.bindings.binding import Scope
 from plughost.vai.database.open_database import open_database
 from plughost.vai.database.statements import statement
 from plughost.vai.records.records import Records
+from plughost.vai.records.recovery import recover
 from plughost.vai.state.chains import Block
 from plughost.vai.state.runs import RunRecord
 from plughost.vai.state.state import TenantState
@@ -164,6 +165,17 @@ async def test_files_that_a_host_still_uses_are_not_taken_over(tmp_path: Path) -
         await database.close()
     database = open_database(str(tmp_path))
     assert len(await Records(database).latest(9)) == 2
+    await database.close()
+
+
+async def test_the_files_of_a_host_that_was_killed_are_taken_over_with_its_journal(tmp_path: Path) -> None:
+    write(tmp_path, 2, 2)
+    lines = msgspec.json.encode(began(3)) + b"\n" + msgspec.json.encode(ended(3)) + b"\n"
+    (tmp_path / "old.1.journal").write_bytes(lines.ljust(4096, b"\0"))
+    database = open_database(str(tmp_path))
+    await recover(str(tmp_path), database)
+    found = {row["invocation_id"]: row["status"] for row in await Records(database).latest(9)}
+    assert found == {"inv_1": "succeeded", "inv_2": "failed", "inv_3": "succeeded"}
     await database.close()
 
 

@@ -12,6 +12,7 @@ from plughost.vai.database.database import Database
 from plughost.vai.database.statements import Query, statement
 from plughost.vai.records.records import LIST, Records
 from plughost.vai.state import delivery_table, hooks, outbox
+from tests.support.postgres import connected
 from tests.vai.invocations.test_journal import began, ended
 
 VALUES = {"since": 1.0, "until": 5e9, "version": "0.1.0", "status": "failed"}
@@ -31,7 +32,7 @@ def combinations(most: int) -> list[dict[str, object]]:
 async def plan(database: Database, query: Query) -> str:
     text = query.statement.text(database.dialect)
     if database.dialect == "postgresql":
-        async with database._connection() as connection:
+        async with connected(database) as connection:
             arguments = query.statement.arguments(query.values)
             return "\n".join(row[0] for row in await connection.fetch(f"EXPLAIN {text}", *arguments))
     connection = database._open_connection()
@@ -95,7 +96,7 @@ async def test_what_deliveries_ask_again_and_again_uses_an_index(database: Datab
         outbox.DONE(number=1),
     ]
     if database.dialect == "postgresql":
-        async with database._connection() as connection:
+        async with connected(database) as connection:
             await connection.execute("SET enable_seqscan = off")  # tables are empty: what could be used?
             for query in asked:
                 text, values = query.statement.postgresql, query.statement.arguments(query.values)

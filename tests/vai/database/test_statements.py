@@ -9,6 +9,7 @@ import plughost.vai
 from plughost.vai.database.database import Database
 from plughost.vai.database.statements import Statement, parse_statements
 from plughost.vai.records.records import LIST
+from tests.support.postgres import connected
 
 ROOT = Path(plughost.vai.__file__).parent
 FILES = sorted(file for file in ROOT.rglob("*.sql") if "migrations" not in file.parts)
@@ -29,7 +30,7 @@ def test_there_are_statements_beside_their_modules() -> None:
 
 async def prepare(database: Database, statement: Statement) -> None:
     if database.dialect == "postgresql":
-        async with database._connection() as connection:
+        async with connected(database) as connection:
             await connection.prepare(statement.postgresql)
         return
     connection = database._open_connection()

@@ -261,11 +261,12 @@ async def test_a_crash_is_tried_again_only_where_effects_are_not_doubled(bench, 
     assert (outcome.status, outcome.reason, outcome.retries) == ("retryable_failure", "crashed", 2)
 
 
-async def test_a_process_that_has_crashed_serves_nobody_any_more(bench) -> None:
+@pytest.mark.parametrize("export", ["reads", "writes"], ids=["shared process", "process with scratch folder"])
+async def test_a_process_that_has_crashed_serves_nobody_any_more(bench, export: str) -> None:
     lab = bench()
-    assert (await lab.tool("writes", do="crash")).reason == "crashed"
+    assert (await lab.tool(export, do="crash")).reason == "crashed"
     await until(lambda: not len(lab.invoker.pool))
-    assert (await lab.tool("writes", do="echo")).ok
+    assert (await lab.tool(export, do="echo")).ok
 
 
 @pytest.mark.clause("VAI-51", "VAI-52")

@@ -19,6 +19,7 @@ from plughost.clock import best_clock
 from plughost.vai.bindings.binding import BindingPolicy
 from plughost.vai.bindings.permissions import AskedPermissions, grant
 from plughost.vai.database import sqlite
+from plughost.vai.database.errors import DatabaseUnavailable
 from plughost.vai.database.open_database import open_database
 from plughost.vai.records.journal import SUFFIX, Journal
 from plughost.vai.records.record import EventLogged, Finished, RecordedBinding, Started
@@ -224,6 +225,15 @@ def test_a_file_that_was_never_finished_is_swept(tmp_path: Path) -> None:
     (tmp_path / f"abc.1{SUFFIX}.new").write_bytes(b"")
     recover(str(tmp_path))
     assert [*tmp_path.iterdir()] == []
+
+
+def test_a_recovery_that_fails_closes_the_journals(tmp_path: Path) -> None:
+    for number in (1, 2):
+        (tmp_path / f"abc.{number}{SUFFIX}").write_bytes(b"")
+    with pytest.raises(DatabaseUnavailable):
+        recover(str(tmp_path), f"postgresql://nobody@/nothing?host={tmp_path}")
+    open_files = [os.path.realpath(path) for path in Path("/proc/self/fd").iterdir()]
+    assert [path for path in open_files if path.endswith(SUFFIX)] == []
 
 
 async def test_a_full_disk_is_met_before_anything_is_half_written(tmp_path: Path, monkeypatch) -> None:

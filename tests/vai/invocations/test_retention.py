@@ -252,3 +252,9 @@ def test_other_words_are_refused(tmp_path, words):
     ran = CliRunner().invoke(invocations, ["prune", "--state", str(tmp_path), *words])
     assert ran.exit_code == 2
     assert "is not a" in ran.output
+
+
+def test_a_count_that_no_database_can_store_is_refused(tmp_path):
+    ran = CliRunner().invoke(invocations, ["prune", "--state", str(tmp_path), "--keep-count", "9" * 30])
+    assert ran.exit_code == 2
+    assert "is not in the range" in ran.output

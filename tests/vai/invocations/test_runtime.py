@@ -162,3 +162,38 @@ async def test_what_was_started_ends_with_its_host(runtime_of) -> None:
     await until(lambda: runtime.invoker.running)
     await runtime.__aexit__(None, None, None)
     assert (await started.outcome).reason == "host_closed"
+
+
+async def test_a_start_that_is_cancelled_has_an_end(runtime_of) -> None:
+    runtime = await runtime_of(bound("reads"))
+    starting = asyncio.create_task(runtime.start(tool(do="echo"), key="k"))
+    await until(lambda: runtime.invoker._starting)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    await runtime.journal.flush()
+    (record,) = await runtime.records.latest(9)
+    assert (record["status"], record["reason"]) == ("cancelled", "cancelled")
+
+
+async def test_a_start_during_the_close_of_its_host_has_an_end(runtime_of) -> None:
+    runtime = await runtime_of(bound("reads"))
+    starting = asyncio.create_task(runtime.start(tool(do="wait")))
+    await until(lambda: runtime.invoker._starting)
+    await runtime.invoker.close()
+    with pytest.raises(plughost.Stopped):
+        await starting
+    await runtime.journal.flush()
+    (record,) = await runtime.records.latest(9)
+    assert (record["status"], record["reason"]) == ("cancelled", "host_closed")
+
+
+async def test_what_was_started_can_be_cancelled_at_once(runtime_of) -> None:
+    runtime = await runtime_of(bound("reads"))
+    by_id, by_task = await runtime.start(tool(do="wait")), await runtime.start(tool(do="wait"))
+    assert runtime.cancel(by_id.invocation_id)
+    by_task.outcome.cancel()
+    assert (await by_id.outcome).status == "cancelled"
+    await asyncio.wait([by_task.outcome])
+    await runtime.journal.flush()
+    assert [row["status"] for row in await runtime.records.latest(9)] == ["cancelled", "cancelled"]

@@ -281,10 +281,12 @@ async def test_a_file_that_is_not_an_intact_backup_is_refused(
 
 
 async def test_another_database_or_no_file_is_refused(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "other")) as connection:
-        connection.execute("CREATE TABLE mine (x)")
-    with pytest.raises(InvalidSpec, match="is not a database of plughost"):
-        await restore(str(tmp_path / "other"), str(tmp_path / "new"))
+    for version in (0, 1, 75):
+        with closing(sqlite3.connect(tmp_path / "other")) as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS mine (x)")
+            connection.execute(f"PRAGMA user_version = {version}")
+        with pytest.raises(InvalidSpec, match="other is not a database of plughost"):
+            await restore(str(tmp_path / "other"), str(tmp_path / "new"))
     with pytest.raises(InvalidSpec, match="cannot be read: No such file"):
         await restore(str(tmp_path / "none"), str(tmp_path / "new"))
 
@@ -292,6 +294,20 @@ async def test_another_database_or_no_file_is_refused(tmp_path: Path) -> None:
 async def test_a_backup_of_a_newer_plughost_is_refused(tmp_path: Path, backed_up: Path) -> None:
     with closing(sqlite3.connect(backed_up)) as connection:
         connection.execute("PRAGMA user_version = 999")
-    with pytest.raises(HostFailed, match="newer plughost"):
+    with pytest.raises(HostFailed, match=f": {backed_up} was written by a newer plughost"):
         await restore(str(backed_up), str(tmp_path / "new"))
     assert os.listdir(tmp_path / "new") == []
+
+
+async def test_the_database_of_a_state_folder_is_not_restored_without_its_log(tmp_path: Path) -> None:
+    with writing_host(tmp_path / "state") as host:
+        await read_until(host, 30)
+        with pytest.raises(InvalidSpec, match=r"vai\.db is the database of a state folder, not a backup"):
+            await restore(str(tmp_path / "state" / FILE), str(tmp_path / "new"))
+    assert not (tmp_path / "new").exists()
+
+
+async def test_a_folder_that_cannot_be_created_is_a_typed_error(tmp_path: Path, backed_up: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(HostFailed, match="cannot be created: Not a directory"):
+        await restore(str(backed_up), str(tmp_path / "file" / "new"))

@@ -335,6 +335,8 @@ def _without_footer(data: bytes) -> bytes:
     return data[: data.rstrip().rfind(b"\n") + 1]
 
 
+DEEP = b'{"a":' * 100_000
+
 CHANGES: dict[str, Callable[[bytes], bytes]] = {
     "half of it": _cut,
     "no footer": _without_footer,
@@ -355,6 +357,12 @@ CHANGES: dict[str, Callable[[bytes], bytes]] = {
     "not base64": lambda data: data.replace(b'{"base64":"AAEC', b'{"base64":"AAE', 1),
     "a newer version": lambda data: data.replace(b'"version":1', b'"version":2', 1),
     "a newer schema": lambda data: data.replace(b'"schema":', b'"schema":9', 1),
+    "no UTF-8 in its header": lambda data: data.replace(b'"format":"', b'"format":"\xff', 1),
+    "no UTF-8 in a row": lambda data: data.replace(b'"table":"', b'"table":"\xff', 1),
+    "no UTF-8 in its footer": lambda data: b'"sha256":"\xff'.join(data.rsplit(b'"sha256":"', 1)),
+    "a header nested too deeply": lambda data: b'{"more":' + DEEP + data,
+    "a row nested too deeply": lambda data: data.replace(b'"row":', b'"row":' + DEEP, 1),
+    "a footer nested too deeply": lambda data: data.replace(b'{"tables":', b'{"tables":' + DEEP, 1),
     "nothing": lambda data: b"",
     "something else": lambda data: b"SQLite format 3\0" + data,
 }
@@ -373,6 +381,12 @@ async def test_a_file_that_was_changed_is_refused_before_anything_is_stored(
     with pytest.raises(InvalidSpec, match=r"incomplete or was changed|is not an export|by another plughost"):
         await import_database(str(tmp_path / "file"), sqlite("target"))
     assert not (tmp_path / "target").exists(), "not even the database was created"
+
+
+def test_a_number_that_no_database_can_store_is_refused() -> None:
+    row = dict.fromkeys(TABLES["blocks"].columns)
+    with pytest.raises(InvalidSpec, match="number is too large"):
+        TABLES["blocks"].decoded({**row, "number": 1 << 63})
 
 
 async def test_a_database_that_stores_something_else_stays_empty(

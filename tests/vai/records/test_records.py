@@ -161,6 +161,12 @@ async def test_a_nul_in_an_id_loses_nothing(database: Database) -> None:
     assert ("inv_2", "succeeded", None) in await status_of(records)
 
 
+async def test_a_start_with_a_nul_in_an_id_is_committed(database: Database) -> None:
+    records = Records(database)
+    assert await records.commit_start("host", began(1, session_id="a\0b"), "key") == "inv_1"
+    assert [row["session_id"] for row in await records.latest(9)] == ["a\ufffdb"]
+
+
 async def test_lists_are_filtered_by_known_words_only(database: Database) -> None:
     records = Records(database)
     for number in range(4):

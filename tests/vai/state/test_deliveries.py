@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -18,11 +19,13 @@ from plughost.vai.bindings.binding import Scope
 from plughost.vai.bindings.bindings import FixedBindings
 from plughost.vai.database.database import Database
 from plughost.vai.database.errors import DatabaseUnavailable
+from plughost.vai.database.open_database import open_database
 from plughost.vai.retry_policy import Backoff
 from plughost.vai.state.deliveries import MAX_CONCURRENT, RETRY_SECONDS, Deliveries
 from plughost.vai.state.delivery_table import Delivery
 from plughost.vai.state.leases import ProcessLease
 from tests.support import until
+from tests.support.postgres import Server
 from tests.vai.invocations.conftest import TENANT, bound
 
 PLAIN = Backoff(attempts=4, first=5.0, factor=2.0, jitter=0.0)
@@ -268,6 +271,34 @@ async def test_one_that_was_stopped_past_its_lease_cannot_settle_what_another_ha
     assert (await one.all())[0].why == "it said so"
 
 
+async def test_nothing_is_claimed_and_lost_between_the_end_of_a_lease_and_its_next_heartbeat(
+    deliveries_to: Callable, database: Database
+) -> None:
+    go_on = asyncio.Event()
+    seen: list[str] = []
+
+    async def slow(delivery: Delivery) -> tuple[str, str | None]:
+        seen.append(delivery.delivery_id)
+        await go_on.wait()
+        return "succeeded", None
+
+    one, clock = deliveries_to(slow)
+    await one._lease.acquire()
+    await database.write(_expire, one._lease.name)
+    other, _ = deliveries_to(Hook())
+    await other._lease.acquire()  # which ends the lease
+    for number in range(3 * MAX_CONCURRENT):
+        await one.publish(event(number), ["bind_1"], TENANT)
+    for look in (one.start, one.refresh):  # the second one finds all slots taken
+        look()
+        await until(lambda: one._task.is_idle)
+    await one._lease._heartbeat()
+    go_on.set()
+    clock.advance(RETRY_SECONDS)
+    await eventually(one, [("acked", 1)] * 3 * MAX_CONCURRENT)
+    assert len({*seen}) == len(seen)
+
+
 def _expire(lease: str):
     from plughost.vai.database.statements import statement
 
@@ -376,3 +407,62 @@ async def test_a_database_that_fails_stops_deliveries_for_a_while_only(
     database.write = really
     clock.advance(RETRY_SECONDS)
     await eventually(deliveries, [("acked", 1)])
+
+
+class LosingProxy:
+    """A socket in front of the server. Once `lose_next_commit` is set, the server commits the next transaction,
+    and the connection is cut before its client learns that."""
+
+    def __init__(self, folder: Path, postgres: Server) -> None:
+        self.path = str(folder / ".s.PGSQL.5432")
+        self.lose_next_commit = False
+        self._server_path = str(postgres.folder / ".s.PGSQL.5432")
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_unix_connection(self._server_path)
+        answering = asyncio.create_task(self._copy(from_server, writer))
+        try:
+            while data := await reader.read(1 << 16):
+                lose = self.lose_next_commit and b"COMMIT" in data
+                if lose:
+                    self.lose_next_commit = False
+                    answering.cancel()
+                    await asyncio.wait([answering])
+                to_server.write(data)
+                if lose:
+                    await from_server.read(1 << 16)
+                    return
+        finally:
+            answering.cancel()
+            await asyncio.wait([answering])
+            for each in (to_server, writer):
+                each.close()
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+        writer.close()
+
+
+async def test_a_claim_whose_commit_got_no_answer_is_not_lost(tmp_path: Path, postgres: Server) -> None:
+    proxy = LosingProxy(tmp_path, postgres)
+    name = urlsplit(await postgres.create()).path
+    async with await asyncio.start_unix_server(proxy.serve, proxy.path):
+        database = open_database("unused", f"postgresql://plughost@{name}?host={tmp_path}")
+        told: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, about: told.append(about["message"]))
+        clock, hook = VirtualClock(), Hook()
+        lease = ProcessLease(database, "host", clock)
+        deliveries = Deliveries(database, lease, hook, clock, now=clock.time, bindings=BINDINGS)
+        await deliveries.publish(event(), ["bind_1"], TENANT)
+        await lease.acquire()
+        proxy.lose_next_commit = True
+        deliveries.start()
+        await until(lambda: told)
+        assert await status_of(deliveries) == [("leased", 1)]
+        clock.advance(RETRY_SECONDS)
+        await eventually(deliveries, [("acked", 1)])
+        assert len(hook.given) == 1
+        await deliveries.close()
+        await lease.close()
+        await database.close()

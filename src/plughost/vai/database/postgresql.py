@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import urlsplit
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
-from plughost.errors import HostFailed, Stopped
+from plughost.errors import HostFailed, InvalidSpec, Stopped
+from plughost.vai.database.connection_pool import ConnectionPool
 from plughost.vai.database.errors import DatabaseUnavailable, ValueRefused
 from plughost.vai.database.migrations import pending
+from plughost.vai.database.postgresql_listener import PostgresListener
 from plughost.vai.database.statements import Batch, Dialect, Query, Result
-
-if TYPE_CHECKING:
-    import asyncpg
-
-T = TypeVar("T")
 
 CONNECTIONS = 10
 """Connections of one process to the server, besides the one that listens."""
 CONNECT_TIMEOUT = 10.0
 COMMAND_TIMEOUT = 60.0
 """Seconds for one statement; a server that is gone without a word is noticed after that."""
+IDLE_MILLISECONDS = 5000
+"""After this time the server ends a transaction that does nothing: its process was stopped in the middle, and
+others wait for its locks."""
 ATTEMPTS = 5
 """How often a transaction is executed that deadlocks with others."""
-RECONNECT_SECONDS = 0.5
-ANNOUNCE_SECONDS = 0.05
-"""Announcements within this time are sent as one: each takes a lock of the whole server."""
 MIGRATION_LOCK = 0x706C7567
 """The number of the advisory lock under which migrations run."""
 REFUSALS = ("22", "23", "54")
@@ -41,13 +37,13 @@ class PostgresDatabase:
     dialect: Dialect = "postgresql"
 
     def __init__(self, url: str, *, connections: int = CONNECTIONS) -> None:
-        self._url = url
+        self._url = _checked(url)
         self._connections = connections
-        self._pool: asyncpg.Pool | None = None
+        self._pool: ConnectionPool | None = None
         self._opening = asyncio.Lock()
         self._closed = False
         self._under_way: set[asyncio.Task[Any]] = set()
-        self._listener: _Listener | None = None
+        self._listener: PostgresListener | None = None
 
     def __repr__(self) -> str:
         return f"<PostgresDatabase {self.place}>"
@@ -55,16 +51,12 @@ class PostgresDatabase:
     @property
     def place(self) -> str:
         """Server and database, without credentials."""
-        try:
-            parts = urlsplit(self._url)
-            return f"postgresql://{parts.hostname or 'local socket'}{parts.path}"
-        except ValueError:
-            return "postgresql"
+        parts = urlsplit(self._url)
+        return f"postgresql://{parts.hostname or 'local socket'}{parts.path}"
 
     async def open(self) -> None:
         """See `Database.open`."""
-        self._check_open()
-        await self._ready()
+        await self._begin(self._ready())
 
     async def read(self, unit: Any, /, *args: Any, **kwargs: Any) -> Any:
         """See `Database.read`."""
@@ -84,14 +76,15 @@ class PostgresDatabase:
     def listen(self, channel: str, callback: Callable[[], object]) -> None:
         """See `Database.listen`."""
         if self._listener is None:
-            self._listener = _Listener(self._connect, self._report)
+            self._listener = PostgresListener(self._connect, self._report)
         self._listener.add(channel, callback)
 
     def announce(self, channel: str) -> None:
         """See `Database.announce`."""
-        if self._listener is None:
-            self._listener = _Listener(self._connect, self._report)
-        self._listener.announce(channel)
+        if self._listener is None and not self._closed:
+            self._listener = PostgresListener(self._connect, self._report)
+        if self._listener is not None:
+            self._listener.announce(channel)
 
     async def close(self) -> None:
         """See `Database.close`."""
@@ -100,12 +93,8 @@ class PostgresDatabase:
             await self._listener.close()
         if self._under_way:
             await asyncio.wait(self._under_way)
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            try:
-                await asyncio.wait_for(pool.close(), CONNECT_TIMEOUT)
-            except Exception:  # a server that does not answer; the sockets are closed all the same
-                pool.terminate()
+        if self._pool is not None:
+            await self._pool.close()
 
     def _check_open(self) -> None:
         if self._closed:
@@ -134,77 +123,78 @@ class PostgresDatabase:
 
         for attempt in range(ATTEMPTS):
             try:
-                async with self._connection() as connection:
-                    if isinstance(unit, Query | Batch) and not always_begin:
-                        return await _execute(connection, unit)  # a transaction of its own
-                    return await _run_steps(connection, unit, args, kwargs, begin)
+                return await self._run_once(unit, args, kwargs, begin, always_begin)
             except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError) as error:
                 if attempt == ATTEMPTS - 1:
                     raise self._unavailable(error) from error
                 await asyncio.sleep(0.01 * 2**attempt)
+            except (
+                OSError,
+                asyncpg.PostgresError,
+                asyncpg.InterfaceError,
+                asyncpg.InternalClientError,
+                TimeoutError,
+            ) as error:
+                raise self._unavailable(error) from error
         raise AssertionError
 
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[Any]:
+    async def _run_once(self, unit: Any, args: Any, kwargs: Any, begin: str, always_begin: bool) -> Any:
         import asyncpg
 
+        pool = self._pool or await self._ready()
+        connection = await pool.acquire()
         try:
-            async with (await self._ready()).acquire(timeout=CONNECT_TIMEOUT) as connection:
-                try:
-                    yield connection
-                except asyncpg.InternalClientError:  # the server ended it in the middle of something
-                    connection.terminate()
-                    raise
-        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
+            if isinstance(unit, Query | Batch) and not always_begin:
+                return await _execute(connection, unit)  # a transaction of its own
+            return await _run_steps(connection, unit, args, kwargs, begin)
+        except (asyncpg.InternalClientError, TimeoutError, asyncio.CancelledError):
+            connection.terminate()  # it is in the middle of something
             raise
-        except (
-            OSError,
-            asyncpg.PostgresError,
-            asyncpg.InterfaceError,
-            asyncpg.InternalClientError,
-            TimeoutError,
-        ) as error:
-            raise self._unavailable(error) from error
+        finally:
+            pool.release(connection)
 
-    async def _ready(self) -> asyncpg.Pool:
-        if self._pool is None:
-            async with self._opening:
-                if self._pool is None:
-                    self._pool = await self._open_pool()
+    async def _ready(self) -> ConnectionPool:
+        import asyncpg
+
+        async with self._opening:
+            if self._pool is None:
+                try:
+                    await self._migrate()
+                except (
+                    OSError,
+                    ValueError,
+                    asyncpg.PostgresError,
+                    asyncpg.InterfaceError,
+                    TimeoutError,
+                ) as error:
+                    raise self._unavailable(error) from error
+                self._pool = ConnectionPool(self._connect, self._connections, CONNECT_TIMEOUT)
         return self._pool
 
-    async def _open_pool(self) -> asyncpg.Pool:
+    async def _connect(self, *, patient: bool = False) -> Any:
+        """A new connection. A patient one waits for its statements however long they take."""
         import asyncpg
 
-        try:
-            await self._migrate()
-            return await asyncpg.create_pool(
-                self._url,
-                min_size=0,
-                max_size=self._connections,
-                timeout=CONNECT_TIMEOUT,
-                command_timeout=COMMAND_TIMEOUT,
-                max_inactive_connection_lifetime=300.0,
-                reset=_leave_as_it_is,
-            )
-        except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
-            raise self._unavailable(error) from error
-
-    async def _connect(self) -> Any:
-        import asyncpg
-
-        return await asyncpg.connect(self._url, timeout=CONNECT_TIMEOUT, command_timeout=COMMAND_TIMEOUT)
+        limit = None if patient else COMMAND_TIMEOUT
+        connection = await asyncpg.connect(self._url, timeout=CONNECT_TIMEOUT, command_timeout=limit)
+        if not patient:
+            try:
+                await connection.execute(f"SET idle_in_transaction_session_timeout = {IDLE_MILLISECONDS}")
+            except BaseException:
+                connection.terminate()
+                raise
+        return connection
 
     async def _migrate(self) -> None:
-        connection = await self._connect()
+        connection = await self._connect(patient=True)
         try:
             pending("postgresql", await _version(connection), self.place)  # a newer one is refused untouched
-            await connection.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK, timeout=None)
+            await connection.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK)
             while lacking := pending("postgresql", await _version(connection), self.place):
                 async with connection.transaction():
                     await connection.execute(VERSION)
                     for statement in lacking[0].statements:
-                        await connection.execute(statement, timeout=None)
+                        await connection.execute(statement)
                     await connection.execute("DELETE FROM schema_version")
                     await connection.execute("INSERT INTO schema_version VALUES ($1)", lacking[0].number)
         finally:
@@ -213,7 +203,8 @@ class PostgresDatabase:
     def _unavailable(self, error: Exception) -> HostFailed:
         if self._closed:
             return DatabaseUnavailable("the database was closed")
-        words = str(error) or type(error).__name__
+        # Without the server's details: these quote rows, which hold what tenants have written.
+        words = getattr(error, "message", None) or str(error) or type(error).__name__
         if str(getattr(error, "sqlstate", "")).startswith(REFUSALS):
             return ValueRefused(f"the database {self.place} refuses a value: {words}")
         return DatabaseUnavailable(f"the database {self.place} cannot be used: {words}")
@@ -226,8 +217,24 @@ class PostgresDatabase:
         asyncio.get_running_loop().call_exception_handler(context)
 
 
-async def _leave_as_it_is(connection: Any) -> None:
-    """Spares a round trip for each use of a connection: transactions leave nothing in the session."""
+def _checked(url: str) -> str:
+    """The URL. InvalidSpec for one with a special character in its password: errors would show a part of the
+    password as a host, a port or a path."""
+    try:
+        parts = urlsplit(url)
+        if parts.query:
+            parse_qsl(parts.query, keep_blank_values=True, strict_parsing=True)
+        hosts = parts.netloc.rpartition("@")[2].split(",")
+        ports = [host.rpartition("]")[2].partition(":")[2] for host in hosts]
+        is_split_well = parts.netloc.count("@") <= 1 and "@" not in parts.path and not parts.fragment
+        if is_split_well and all(port.isdecimal() for port in ports if port):
+            return url
+    except ValueError:
+        pass
+    raise InvalidSpec(
+        "the database URL is malformed; expected postgresql://USER:PASSWORD@HOST:PORT/NAME",
+        hint="escape special characters of user and password: %2F for /, %40 for @, %3F for ?, %23 for #",
+    )
 
 
 async def _version(connection: Any) -> int:
@@ -283,77 +290,3 @@ async def _execute(connection: Any, query: Query | Batch) -> Result:
         return Result(rows, len(rows))
     await connection.executemany(statement.postgresql, many)
     return Result((), len(many))
-
-
-class _Listener:
-    """Listens on a connection of its own: a pooled one forgets its listeners. Connects again when the
-    connection is lost, and then calls everybody: something may have been missed."""
-
-    def __init__(self, connect: Callable[[], Awaitable[Any]], report: Callable[[Exception], None]) -> None:
-        self._connect = connect
-        self._report = report
-        self._callbacks: dict[str, list[Callable[[], object]]] = {}
-        self._to_announce: set[str] = set()
-        self._wanted = asyncio.Event()
-        self._task = asyncio.get_running_loop().create_task(self._serve())
-
-    def add(self, channel: str, callback: Callable[[], object]) -> None:
-        self._callbacks.setdefault(channel, []).append(callback)
-        self._wanted.set()
-
-    def announce(self, channel: str) -> None:
-        for callback in self._callbacks.get(channel, ()):
-            callback()
-        self._to_announce.add(channel)
-        self._wanted.set()
-
-    async def close(self) -> None:
-        self._task.cancel()
-        await asyncio.wait([self._task])
-
-    async def _serve(self) -> None:
-        told = False
-        while True:
-            try:
-                connection = await self._connect()
-                try:
-                    told = False
-                    await self._serve_connection(connection)
-                finally:
-                    connection.terminate()
-            except Exception as error:
-                if not told:
-                    self._report(error)
-                told = True
-                await asyncio.sleep(RECONNECT_SECONDS)
-
-    async def _serve_connection(self, connection: Any) -> None:
-        connection.add_termination_listener(lambda _: self._wanted.set())
-        listening: set[str] = set()
-        while True:
-            for channel in self._callbacks.keys() - listening:
-                await connection.add_listener(channel, self._on_notification)
-                listening.add(channel)
-                self._call(channel)
-            self._wanted.clear()
-            to_announce, self._to_announce = self._to_announce, set()
-            try:
-                for channel in to_announce:
-                    await connection.execute(
-                        "SELECT pg_notify($1, $2)", channel, str(connection.get_server_pid())
-                    )
-            except BaseException:
-                self._to_announce |= to_announce
-                raise
-            if connection.is_closed():
-                raise ConnectionError("the connection was lost")
-            await self._wanted.wait()
-            await asyncio.sleep(ANNOUNCE_SECONDS)  # others may come
-
-    def _on_notification(self, connection: Any, pid: int, channel: str, payload: Any) -> None:
-        if payload != str(connection.get_server_pid()):  # its own were told at once
-            self._call(channel)
-
-    def _call(self, channel: str) -> None:
-        for callback in self._callbacks.get(channel, ()):
-            callback()

@@ -65,21 +65,19 @@ class SqliteDatabase:
         """Called with the migrated connection, in the transaction of the first migration."""
         self._queue: SimpleQueue[_Transaction | None] = SimpleQueue()
         self._writer: threading.Thread | None = None
+        self._is_migrated = False
         self._readers: ThreadPoolExecutor | None = None
         self._idle_readers: list[sqlite3.Connection] = []
         self._listeners: dict[str, list[Callable[[], object]]] = {}
-        self._has_schema = False
-        """Whether the file and its tables exist, so that readers find them."""
         self._closing: asyncio.Future[None] | None = None
 
     async def open(self) -> None:
         """See `Database.open`."""
         await self.write(_nothing)
-        self._has_schema = True
 
     async def read(self, unit: Any, /, *args: Any, **kwargs: Any) -> Any:
         """See `Database.read`."""
-        if not self._has_schema:  # the writer creates the file and its tables
+        if not self._is_migrated:  # the writer creates the file and its tables, or refuses it
             await self.open()
         self._check_open()
         if self._readers is None:
@@ -201,6 +199,7 @@ class SqliteDatabase:
         except BaseException:
             connection.close()
             raise
+        self._is_migrated = True
         return connection
 
     def _open_connection(self) -> sqlite3.Connection:

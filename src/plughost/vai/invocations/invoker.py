@@ -85,6 +85,8 @@ class LocalInvoker:
         self._numbers = itertools.count(1)
         self._loop = asyncio.get_running_loop()  # kept, since asking for it takes a system call
         self._running: dict[str, asyncio.Task[Any]] = {}
+        self._starting: set[str] = set()
+        """The ids of invocations whose start is being stored."""
         self._started: set[asyncio.Task[Outcome]] = set()
         """Invocations that nobody may wait for."""
         self._closed = False
@@ -122,12 +124,31 @@ class LocalInvoker:
         process, is not started again.
         """
         execution = await self._new_execution(invocation, on_event)
-        first = await self._records.commit_start(execution.started_entry(), key)
-        if first != execution.id:
-            return StartedInvocation(first)
-        task = self._loop.create_task(self._execute(execution))
-        self._started.add(task)
-        task.add_done_callback(self._started.discard)
+        task = None
+        self._starting.add(execution.id)
+        try:
+            first = await self._records.commit_start(execution.started_entry(), key)
+            if first != execution.id:
+                return StartedInvocation(first)
+            if self._closed:  # meanwhile
+                raise Stopped("this host is closed")
+            task = self._loop.create_task(self._execute(execution))
+            self._started.add(task)
+            task.add_done_callback(self._started.discard)
+            await asyncio.sleep(0)  # until it has begun: a task that has not would record no end
+        except BaseException:
+            if task is not None:
+                task.cancel()
+            else:  # its start may be stored all the same
+                reason = "host_closed" if self._closed else "cancelled"
+                outcome = execution.make_outcome("cancelled", reason, "it was not begun")
+                self._records.append(execution.finished_entry(outcome))
+            raise
+        finally:
+            self._starting.remove(execution.id)
+            self._note_end()
+        if self._closed:
+            self.cancel(execution.id, "host_closed")
         return StartedInvocation(execution.id, task)
 
     async def _new_execution(self, invocation: Invocation, on_event: OnEvent | None) -> Execution:
@@ -167,12 +188,16 @@ class LocalInvoker:
             del self._running[execution.id]
             if self._cancelled:
                 self._cancelled.pop(execution.id, None)
-            if self._all_ended is not None and not self._running and not self._all_ended.done():
-                self._all_ended.set_result(None)
+            self._note_end()
             self._records.append(
                 execution.finished_entry(outcome or execution.make_outcome("failed", "host_failure"))
             )
         return outcome
+
+    def _note_end(self) -> None:
+        """Releases `close` when nothing is under way any more."""
+        if self._all_ended is not None and not (self._running or self._starting or self._all_ended.done()):
+            self._all_ended.set_result(None)
 
     def stream(self, invocation: Invocation) -> AsyncGenerator[dict[str, Any] | Outcome]:
         """Yields the events of an invocation, then its outcome. Closing the generator cancels the
@@ -204,7 +229,7 @@ class LocalInvoker:
         for invocation_id in [*self._running]:
             self.cancel(invocation_id, "host_closed")
         if (
-            self._running
+            self._running or self._starting
         ):  # not awaited themselves: these are the tasks of callers, which may go on with something else
             self._all_ended = self._loop.create_future()
             await self._all_ended

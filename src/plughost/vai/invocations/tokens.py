@@ -93,6 +93,7 @@ class SigningIssuer:
         return frozenset(self._running)
 
     def mint(self, delegation: Delegation) -> str:
+        """A token for these rights. It is valid until `revoke`, or until it expires."""
         from joserfc import jwt
 
         claims = {

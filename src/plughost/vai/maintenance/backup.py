@@ -9,7 +9,8 @@ import sqlite3
 from contextlib import closing
 
 from plughost._util.sqlite import create_private
-from plughost.errors import InvalidSpec
+from plughost.errors import HostFailed, InvalidSpec
+from plughost.vai.database.migrations import pending
 from plughost.vai.database.open_database import FILE, open_database
 from plughost.vai.database.sqlite import SqliteDatabase
 from plughost.vai.maintenance.new_file import new_file
@@ -37,7 +38,12 @@ async def restore(path: str, folder: str) -> None:
     when the file is not an intact backup."""
     _check_is_free(folder)
     await asyncio.to_thread(_check_is_backup, path)
-    os.makedirs(folder, 0o700, exist_ok=True)
+    try:
+        os.makedirs(folder, 0o700, exist_ok=True)
+    except OSError as error:
+        raise HostFailed(
+            f"{folder} cannot be created: {error.strerror}", hint="check the owner of the folder above it"
+        ) from error
     with new_file(os.path.join(folder, FILE)) as temporary:
         create_private(temporary, exclusive=True)
         await asyncio.to_thread(shutil.copyfile, path, temporary)
@@ -61,12 +67,17 @@ def _check_is_free(folder: str) -> None:
 def _check_is_backup(path: str) -> None:
     try:
         with open(path, "rb") as file:
-            start = file.read(16)
+            start = file.read(20)
     except OSError as error:
         raise InvalidSpec(f"{path} cannot be read: {error.strerror}") from error
-    if start != b"SQLite format 3\0":
+    if start[:16] != b"SQLite format 3\0":
         hint = "plughost database import" if start.startswith(b"{") else "plughost database backup"
         raise InvalidSpec(f"{path} is not a backup of a database", hint=f"see {hint} --help")
+    if start[18:] != b"\1\1":  # journal_mode = WAL: the newest transactions may be in a second file
+        raise InvalidSpec(
+            f"{path} is the database of a state folder, not a backup",
+            hint="back it up first: plughost database backup --state DIR FILE",
+        )
 
 
 def _check_integrity(copy: str, path: str) -> None:
@@ -74,9 +85,11 @@ def _check_integrity(copy: str, path: str) -> None:
         with closing(sqlite3.connect(copy)) as connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
     except sqlite3.Error as error:
-        found, version = str(error), 1
+        raise InvalidSpec(f"{path} is damaged: {error}", hint="use another backup") from error
     if found != "ok":
         raise InvalidSpec(f"{path} is damaged: {found}", hint="use another backup")
-    if version == 0:
+    if version == 0 or not tables >= {"meta", "invocations"}:  # which every version has
         raise InvalidSpec(f"{path} is not a database of plughost", hint="see plughost database backup --help")
+    pending("sqlite", version, path)  # a newer one is refused

@@ -66,6 +66,8 @@ class RowLine(msgspec.Struct, frozen=True):
 _header = msgspec.json.Decoder(Header)
 _row_line = msgspec.json.Decoder(RowLine)
 _footer = msgspec.json.Decoder(Footer)
+_UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
+"""Errors for a line that is not JSON of its type, not UTF-8, or nested too deeply."""
 
 
 class Digests:
@@ -135,7 +137,7 @@ class ExportReader:
         line = self._file.readline()
         try:
             header = _header.decode(line)
-        except msgspec.MsgspecError:
+        except _UNREADABLE:
             header = None
         if header is None or header.format != FORMAT:
             raise InvalidSpec(
@@ -150,7 +152,7 @@ class ExportReader:
             try:
                 table, row = _parsed(line)
                 digests.add(table, row)
-            except (msgspec.MsgspecError, ValueError, InvalidSpec) as error:
+            except (*_UNREADABLE, InvalidSpec) as error:
                 words = error.message if isinstance(error, InvalidSpec) else error
                 raise self._damaged(f"line {number}: {words}") from None
         raise self._damaged("its end is missing")
@@ -179,7 +181,7 @@ class ExportReader:
     def _check_footer(self, line: bytes, digest: str, digests: Digests) -> Footer:
         try:
             footer = _footer.decode(line)
-        except msgspec.MsgspecError:
+        except _UNREADABLE:
             raise self._damaged("its end is missing") from None
         if not line.endswith(b"\n") or self._file.read(1):
             raise self._damaged("its last line is not its end")

@@ -27,6 +27,7 @@ class Table:
 
     @cached_property
     def first_page(self) -> Statement:
+        """Parameters: `limit`."""
         return self._page("")
 
     @cached_property
@@ -42,6 +43,7 @@ class Table:
 
     @cached_property
     def insert(self) -> Statement:
+        """Parameters: all columns."""
         values = ", ".join(f":{name}" for name in self.columns)
         return self._statement(f"INSERT INTO {self.name} ({', '.join(self.columns)}) VALUES ({values})")
 
@@ -56,6 +58,7 @@ class Table:
 
     @cached_property
     def forget_sequence(self) -> Statement:
+        """Comes before `set_sequence`: SQLite may have a row for the table already."""
         return self._variants(
             sqlite=f"DELETE FROM sqlite_sequence WHERE name = '{self.name}'", postgresql="SELECT 1"
         )
@@ -109,6 +112,8 @@ def _decoded(column: str, kind: type, value: Any) -> Any:
             return float(text)
     if value is not None and (type(value) is not kind or kind is bytes):
         raise InvalidSpec(f"{column} has a value of the wrong type")
+    if type(value) is int and not -(1 << 63) <= value < 1 << 63:
+        raise InvalidSpec(f"{column} is too large for a database")
     return value
 
 

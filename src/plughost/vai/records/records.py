@@ -115,7 +115,7 @@ class Records:
 
 
 def _insert(host: str, lines: Sequence[bytes]) -> Steps[None]:
-    lines = [_NUL.sub(rb"\1\\ufffd", line) if b"\\u0000" in line else line for line in lines]
+    lines = [_without_nul(line) for line in lines]
     started, events, finished = (
         [line for line in lines if line.startswith(kind)] for kind in (STARTED, EVENT, FINISHED)
     )
@@ -129,12 +129,16 @@ def _insert(host: str, lines: Sequence[bytes]) -> Steps[None]:
 
 
 def _commit_start(host: str, started: Started, key: str | None) -> Steps[str]:
-    line = msgspec.json.encode(started)
+    line = _without_nul(msgspec.json.encode(started))
     own = None if key is None else msgspec.json.encode([started.org_id, started.project_id, key]).decode()
     yield INSERT_STARTED(host=host, started=_array([line]), finished="[]", start_key=own)
     if own is None:
         return started.invocation_id
     return str((yield FIND_BY_KEY(start_key=own)).value())
+
+
+def _without_nul(line: bytes) -> bytes:
+    return _NUL.sub(rb"\1\\ufffd", line) if b"\\u0000" in line else line
 
 
 def _array(lines: list[bytes]) -> str:

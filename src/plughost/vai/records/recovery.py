@@ -7,6 +7,8 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import BinaryIO
 
 from plughost.vai.database.database import Database
 from plughost.vai.records.journal import BATCH_BYTES, NEW, SUFFIX
@@ -23,14 +25,21 @@ async def recover(folder: str, database: Database, retention: Retention | None =
     With a `retention`, also prunes one batch of records, events and deliveries.
     """
     records, dead = Records(database), dict[str, list[str]]()
-    for host, path, fd in await asyncio.to_thread(lambda: [*_open_files(folder)]):
-        with open(fd, "rb") as file:  # noqa: ASYNC230 - it is open already
-            locked = _is_locked(fd)
+    with ExitStack() as stack:
+        files = await asyncio.to_thread(lambda: [*_open_files(folder)])
+        for _, _, file in files:
+            stack.enter_context(file)
+        if files:  # before one is locked here: what takes over files of earlier versions asks for these locks
+            await database.open()
+        for host, path, file in files:
+            locked = _is_locked(file.fileno())
             lines = _whole_lines(await asyncio.to_thread(file.read))
             refused = [line for batch in _batches(lines) for line in await records.insert(host, batch)]
-            if not locked and os.fstat(fd).st_nlink:  # a closing host unlinks its file, then unlocks it
+            # A host that closes unlinks its file, then unlocks it.
+            if not locked and os.fstat(file.fileno()).st_nlink:
                 dead.setdefault(host, []).append(path)
                 await set_aside(folder, refused)  # a live host does that itself
+            file.close()
     for host, paths in dead.items():
         await database.write(end_host, host)
         for path in paths:
@@ -53,7 +62,7 @@ def _batches(lines: list[bytes]) -> Iterator[list[bytes]]:
     yield batch
 
 
-def _open_files(folder: str) -> Iterator[tuple[str, str, int]]:
+def _open_files(folder: str) -> Iterator[tuple[str, str, BinaryIO]]:
     names = os.listdir(folder) if os.path.isdir(folder) else ()
     for name in sorted(names, key=_file_order):
         if not name.endswith((SUFFIX, SUFFIX + NEW)):
@@ -64,7 +73,7 @@ def _open_files(folder: str) -> Iterator[tuple[str, str, int]]:
         except FileNotFoundError:
             continue  # its host has removed it
         if name.endswith(SUFFIX):
-            yield name.partition(".")[0], path, fd
+            yield name.partition(".")[0], path, os.fdopen(fd, "rb")
             continue
         if not _is_locked(fd):
             _unlink(path)

@@ -62,6 +62,7 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scope(self) -> Scope:
+        """The tenant of the chain."""
         return Scope(self.org_id, self.project_id)
 
 

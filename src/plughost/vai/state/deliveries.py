@@ -27,6 +27,7 @@ from plughost.vai.state.delivery_table import (
     ALL,
     DUE,
     DUE_OF,
+    GIVE_BACK_UNKNOWN,
     REPLAY,
     TENANTS,
     AttemptResult,
@@ -108,13 +109,16 @@ class Deliveries:
         self._ready: dict[str, _Queue] = {}
         """Queues of which something is claimed and not begun."""
         self._share: FairShare[str] = FairShare(MAX_CONCURRENT, RESERVED)
-        self._attempts: set[asyncio.Task[None]] = set()
+        self._attempts: dict[asyncio.Task[None], int] = {}
+        """With the number of the delivery."""
         self._results: list[AttemptResult] = []
         """Results of attempts that are not in the database yet."""
         self._ahead = MAX_CONCURRENT
         self._claimed_at = 0.0
         self._stale = True
         """Whether the database may have deliveries that this process does not know of."""
+        self._may_have_unknown = False
+        """Whether a claim failed: it is stored all the same, if only the answer to its commit was lost."""
         self._look_for_strays_at = 0.0
         self._look_at = 0.0
         """When to look for deliveries that others have left, by the clock."""
@@ -126,7 +130,7 @@ class Deliveries:
             retry_seconds=RETRY_SECONDS,
         )
         lease.on_taken_back.append(self.refresh)
-        lease.on_lost.append(self._forget_claims)
+        lease.on_lost.extend((self._forget_claims, self.refresh))
         database.listen(CHANNEL, self.refresh)
 
     async def publish(self, event: HookEvent, binding_ids: Iterable[str], scope: Scope) -> list[str]:
@@ -207,6 +211,9 @@ class Deliveries:
     async def _work(self) -> float:
         """Stores results, claims what is due and begins attempts. Returns the seconds until the next look."""
         now = self._now()
+        if self._may_have_unknown:
+            await self._database.write(GIVE_BACK_UNKNOWN(lease=self._lease.name, known=self._known()))
+            self._may_have_unknown = False
         if self._stale or self._clock.time() >= self._look_at:
             await self._look(now)
         wanted = self._wanted(now)
@@ -216,19 +223,26 @@ class Deliveries:
             results = self._take_results()
             for binding_id, _ in wanted:
                 self._queue(binding_id).has_news = False
+            lease = self._lease.name
             try:
-                claims = await self._database.write(save_and_claim, results, wanted, self._lease.name, now)
+                claims = await self._database.write(save_and_claim, results, wanted, lease, now)
             except BaseException:
                 self._results[:0] = results
-                self._stale = True
+                self._may_have_unknown = self._stale = True
                 raise
-            self._keep(claims, now)
+            if lease == self._lease.name:  # else these claims ended with it
+                self._keep(claims, now)
         self._begin_attempts()
         later = [queue.next_due for queue in self._queues.values() if (queue.next_due or 0.0) > now]
         next_due = min([at for at in later if at is not None], default=now + RETRY_SECONDS)
         delay = min(max(next_due - self._now(), 0.0), RETRY_SECONDS)
         self._look_at = self._clock.time() + delay
         return delay
+
+    def _known(self) -> list[int]:
+        """The numbers of the deliveries that this process has claimed, as far as it knows."""
+        claimed = [each.number for queue in self._ready.values() for each in queue.claimed]
+        return [*claimed, *self._attempts.values(), *(each.number for each in self._results)]
 
     async def _look(self, now: float) -> None:
         """Asks the database which queues have deliveries, and when the first of each is due."""
@@ -296,8 +310,8 @@ class Deliveries:
             if not queue.claimed:
                 del self._ready[queue.binding_id]
             task = asyncio.get_running_loop().create_task(self._attempt(queue, delivery, self._lease.name))
-            self._attempts.add(task)
-            task.add_done_callback(self._attempts.discard)
+            self._attempts[task] = delivery.number
+            task.add_done_callback(self._attempts.pop)
 
     async def _attempt(self, queue: _Queue, delivery: Delivery, lease: str) -> None:
         try:

@@ -13,12 +13,13 @@ from plughost.vai.bindings.binding import Scope
 from plughost.vai.database.database import Steps
 from plughost.vai.database.statements import Batch, Row, load_statements
 from plughost.vai.state import outbox
+from plughost.vai.state.leases import HOLD
 from plughost.vai.state.tenant_columns import columns
 
 _SQL = load_statements(__file__)
 INSERT, DUE, DUE_OF, TENANTS = _SQL["insert"], _SQL["due"], _SQL["due_of"], _SQL["tenants"]
 CLAIM, EVENTS, SETTLE, GIVE_BACK = _SQL["claim"], _SQL["events"], _SQL["settle"], _SQL["give_back"]
-REPLAY, ALL = _SQL["replay"], _SQL["all"]
+GIVE_BACK_UNKNOWN, REPLAY, ALL = _SQL["give_back_unknown"], _SQL["replay"], _SQL["all"]
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +43,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scope(self) -> Scope:
+        """The tenant of the event."""
         return Scope(self.org_id, self.project_id)
 
 
@@ -101,8 +103,10 @@ def save_and_claim(
     results: list[AttemptResult], wanted: list[tuple[str, int]], lease: str, now: float
 ) -> Steps[Claims]:
     """Stores results, and claims so many deliveries of each binding that are due."""
+    # First, in the order in which others lock them. What is claimed under an ended lease, nobody takes back.
+    is_held = bool(wanted and (yield HOLD(lease=lease)).rows)
     yield from save(results, [])
-    if not wanted:
+    if not is_held:
         return Claims()
     claims = CLAIM.each(
         {"binding_id": binding_id, "limit": count, "lease": lease, "now": now} for binding_id, count in wanted

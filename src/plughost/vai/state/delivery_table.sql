@@ -57,6 +57,10 @@ WHERE deliveries.number = result.number AND deliveries.lease = result.lease
 UPDATE deliveries SET status = 'pending', attempt = attempt - 1, lease = NULL
 WHERE number = :number AND lease = :lease AND attempt = :attempt;
 
+-- give_back_unknown: what a process has claimed without learning of it, because the answer to its commit was lost
+UPDATE deliveries SET status = 'pending', attempt = attempt - 1, lease = NULL
+WHERE status = 'leased' AND lease = :lease AND NOT number = ANY(:known);
+
 -- replay: a dead letter, from its first attempt on
 UPDATE deliveries SET status = 'pending', attempt = 0, due_at = :now, settled_at = NULL
 WHERE delivery_id = :delivery_id AND status = 'dead'

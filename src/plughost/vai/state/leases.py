@@ -20,8 +20,8 @@ from plughost.vai.records.records import presume_ended
 from plughost.vai.state.runs import END_ORPHANS
 
 _SQL = load_statements(__file__)
-ACQUIRE, RENEW, END, END_EXPIRED, END_OF_HOST, TAKE_BACK = (
-    _SQL[name] for name in ("acquire", "renew", "end", "end_expired", "end_of_host", "take_back")
+ACQUIRE, RENEW, HOLD, END, END_EXPIRED, END_OF_HOST, TAKE_BACK = (
+    _SQL[name] for name in ("acquire", "renew", "hold", "end", "end_expired", "end_of_host", "take_back")
 )
 
 LEASE_SECONDS = 15.0
@@ -66,8 +66,9 @@ class ProcessLease:
                         ACQUIRE(lease=self.name, host=self._host, seconds=self._seconds)
                     )
                     self._held = True
-                    await self._end_expired()
+                    # First: a lease without heartbeats is lost, whatever fails here.
                     self._heartbeats.wake_in(self._seconds / HEARTBEATS)
+                    await self._end_expired()
         return self.name
 
     async def close(self) -> None:

@@ -22,7 +22,8 @@ CANCELLED = "cancelled"
 """The status of a run that was not completed, and so has no event."""
 
 _SQL = load_statements(__file__)
-START, COUNT, FIND, FINISH = _SQL["start"], _SQL["count"], _SQL["find"], _SQL["finish"]
+START, TAKE_TURNS, COUNT = _SQL["start"], _SQL["take_turns"], _SQL["count"]
+FIND, FINISH = _SQL["find"], _SQL["finish"]
 END_ALL, END_ORPHANS = _SQL["end_all"], _SQL["end_orphans"]
 
 
@@ -53,6 +54,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scope(self) -> Scope:
+        """The tenant of the run."""
         return Scope(self.org_id, self.project_id)
 
 
@@ -112,8 +114,10 @@ class Runs:
 def _start(run: RunRecord, most: int | None) -> Steps[bool]:
     if (yield FIND(run_id=run.run_id)).rows:
         raise InvalidSpec(f"the run {run.run_id} already exists")
-    if most is not None and (yield COUNT(invocation_id=run.invocation_id)).value() >= most:
-        return False
+    if most is not None:
+        yield TAKE_TURNS(invocation_id=run.invocation_id)
+        if (yield COUNT(invocation_id=run.invocation_id)).value() >= most:
+            return False
     if not (yield START(**{**columns(run), "result": _encoded(run.result)})).rows:
         raise InvalidSpec(f"the run {run.run_id} already exists")
     return True

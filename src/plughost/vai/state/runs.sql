@@ -6,6 +6,12 @@ VALUES (:run_id, :org_id, :project_id, :session_id, :chain_id, :parent_run_id, :
 ON CONFLICT DO NOTHING
 RETURNING run_id;
 
+-- take_turns (sqlite): lets one transaction at a time count the runs of an invocation; its writers take turns anyway
+SELECT :invocation_id;
+
+-- take_turns (postgresql): lets one transaction at a time count the runs of an invocation
+SELECT pg_advisory_xact_lock(hashtextextended(:invocation_id, 0));
+
 -- count: runs that an invocation has started
 SELECT count(*) AS number FROM runs WHERE invocation_id = :invocation_id;
 

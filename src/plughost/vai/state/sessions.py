@@ -24,6 +24,7 @@ class TenantSession(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scope(self) -> Scope:
+        """The tenant of the session."""
         return Scope(self.org_id, self.project_id)
 
 

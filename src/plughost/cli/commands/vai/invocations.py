@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+COUNT = click.IntRange(0, (1 << 63) - 1)
+"""A number of rows: the largest one is the largest that a database can store."""
+
 
 @click.group(cls=Group)
 def invocations() -> None:
@@ -110,19 +113,19 @@ def _bytes(ctx: click.Context, param: click.Parameter, text: str | None) -> int 
 )
 @click.option(
     "--keep-count",
-    type=click.IntRange(0),
+    type=COUNT,
     metavar="N",
     help="Remove the oldest until this many invocations are left.",
 )
 @click.option(
     "--keep-events",
-    type=click.IntRange(0),
+    type=COUNT,
     metavar="N",
     help="Remove the oldest until this many events are left.",
 )
 @click.option(
     "--keep-deliveries",
-    type=click.IntRange(0),
+    type=COUNT,
     metavar="N",
     help="Remove the oldest until this many settled deliveries are left.",
 )

@@ -1,0 +1,1 @@
+"""procrastinate: a task queue on PostgreSQL."""

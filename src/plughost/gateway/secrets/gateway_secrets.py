@@ -70,7 +70,8 @@ class GatewaySecrets:
             project_id=use.tenant.project_id or "",
             actor=f"binding:{use.binding_id}",
             action=ACTION,
-            target=uri,
+            # A text that no database takes would hold up all other lines.
+            target=uri.encode(errors="replace").decode(),
             outcome=outcome,
             request_id=use.invocation_id,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import msgspec
 import pytest
 
 from plughost.errors import HostFailed
@@ -87,6 +88,14 @@ def test_an_envelope_opens_only_with_its_master_key_place_and_version() -> None:
     ):  # fmt: skip
         with pytest.raises(WrongSeal):
             open_value(envelope, wrong_uri, version, seal)
+
+
+@pytest.mark.clause("GW-31")
+def test_each_value_has_a_data_key_of_its_own() -> None:
+    master, uri = Seal(os.urandom(32)), SecretUri(PROJECT, "key")
+    first, second = seal_value(VALUE, uri, 1, master), seal_value(VALUE, uri, 1, master)
+    with pytest.raises(WrongSeal):
+        open_value(msgspec.structs.replace(first, sealed=second.sealed), uri, 1, master)
 
 
 def test_a_seal_of_several_keys_encrypts_with_the_first_and_decrypts_with_all() -> None:

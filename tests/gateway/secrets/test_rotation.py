@@ -153,6 +153,26 @@ async def test_a_value_that_is_stored_between_look_and_change_is_kept(database: 
     await secrets.close()
 
 
+@pytest.mark.clause("GW-31")
+async def test_a_secret_that_a_late_process_stores_behind_the_rotation_is_found(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = Seal(OLD), Seal(NEW)
+    await fill(database, old, 4)
+    write, late = database.write, SecretStore(old)
+
+    async def then_store(unit, *args, **kwargs):
+        result = await write(unit, *args, **kwargs)
+        if result is None:  # the last batch was empty
+            monkeypatch.setattr(database, "write", write)
+            await write(late.put, PROJECT, "a-key", VALUE)
+        return result
+
+    monkeypatch.setattr(database, "write", then_store)
+    assert await rotate(database, old, new) == Rotation(resealed=5)
+    assert await keys(database) == {new.key_ids[0]: 5}
+
+
 async def test_a_damaged_secret_is_named_and_holds_up_no_other(database: Database) -> None:
     old, new = Seal(OLD), Seal(NEW)
     await fill(database, old, 5)

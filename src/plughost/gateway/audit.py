@@ -6,11 +6,13 @@ A line about a change is written in the transaction of the change. It never has 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
 from plughost.vai.database.filters import Filters
-from plughost.vai.database.statements import Query, load_statements
+from plughost.vai.database.statements import Batch, Query, load_statements
 
 _SQL = load_statements(__file__)
 INSERT = _SQL["insert"]
@@ -55,5 +57,14 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 
 def insert(entry: AuditEntry) -> Query:
     """Adds a line to the log, within the transaction of what it reports."""
-    values = {name: str(value)[:MAX_TEXT] for name, value in msgspec.structs.asdict(entry).items()}
-    return INSERT(at=time.time(), **values)
+    return INSERT(**_values(time.time(), entry))
+
+
+def insert_all(entries: Iterable[tuple[float, AuditEntry]]) -> Batch:
+    """Adds lines about what happened at these times (seconds since 1970)."""
+    return INSERT.each(_values(at, entry) for at, entry in entries)
+
+
+def _values(at: float, entry: AuditEntry) -> dict[str, Any]:
+    texts = {name: str(value)[:MAX_TEXT] for name, value in msgspec.structs.asdict(entry).items()}
+    return {"at": at, **texts}

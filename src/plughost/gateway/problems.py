@@ -51,6 +51,11 @@ CODES: Mapping[str, Code] = {
     "conflict": Code(
         409, "The change conflicts with the current state", "Read the record again, then decide."
     ),
+    "in_use": Code(
+        409,
+        "The record is in use",
+        "Change or remove the records that `detail` names, then repeat the request.",
+    ),
     "in_progress": Code(
         409, "The first request with this key still runs", "Repeat the request later with the same key."
     ),

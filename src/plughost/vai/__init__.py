@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from plughost.vai.bindings.bindings import Bindings, FixedBindings
     from plughost.vai.bindings.package import PackageSource
     from plughost.vai.bindings.package_source import FolderPackage, InstalledPackages
-    from plughost.vai.bindings.secret_source import SecretFolder, SecretSource
+    from plughost.vai.bindings.secret_source import SecretFolder, SecretSource, SecretUse
     from plughost.vai.invocations.invocation import Invocation, Related
     from plughost.vai.invocations.invoker import StartedInvocation
     from plughost.vai.invocations.options import InvokerOptions
@@ -51,6 +51,7 @@ else:
             "Scope": "plughost.vai.bindings.binding",
             "SecretFolder": "plughost.vai.bindings.secret_source",
             "SecretSource": "plughost.vai.bindings.secret_source",
+            "SecretUse": "plughost.vai.bindings.secret_source",
             "StartedInvocation": "plughost.vai.invocations.invoker",
             "Store": "plughost.vai.packages.store.store",
             "ToolRequest": "plughost.vai.invocations.requests",
@@ -85,6 +86,7 @@ __all__ = [
     "Scope",
     "SecretFolder",
     "SecretSource",
+    "SecretUse",
     "StartedInvocation",
     "Store",
     "ToolRequest",

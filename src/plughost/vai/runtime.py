@@ -4,6 +4,7 @@ hook deliveries and hooks."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
@@ -42,6 +43,7 @@ class VaiRuntime:
     bindings)`. With `database="postgresql://…"` several processes share one database; each has a folder of
     its own for its journal. These processes need the same `master_key` of 32 random bytes, which encrypts
     keys in the database; default: the file master.key in the folder, created for the first delegation token.
+    While the master key is replaced, `master_key` is a list: the first encrypts, all of them decrypt.
 
     Entering recovers from an earlier host that was killed: its invocations and runs are recorded as ended,
     its hook deliveries continue, and its scratch folders are removed.
@@ -62,7 +64,7 @@ class VaiRuntime:
         bindings: Bindings,
         *,
         database: str | None = None,
-        master_key: bytes | None = None,
+        master_key: bytes | Sequence[bytes] | None = None,
         secret_source: SecretSource | None = None,
         options: InvokerOptions | None = None,
         deliveries: Backoff | None = None,

@@ -59,6 +59,11 @@ def sample() -> dict[str, list[dict[str, Any]]]:
             _row("signing_keys", name="key", created_at=1.0, sealed=bytes(range(256))),
             _row("signing_keys", name="no bytes", created_at=2.0, sealed=b""),
         ],
+        "secrets": [
+            _row("secrets", name=name, version=1, packages=None if n % 2 else "[]", created_at=1.0, updated_at=2.0,
+                 master_key_id="k", data_key=bytes(range(256)), sealed=b"")
+            for n, name in enumerate(NAMES)
+        ],
     }  # fmt: skip
 
 

@@ -7,19 +7,34 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
+import msgspec
+
 from plughost._util.redaction.secret_set import MAX_IGNORED
 from plughost.errors import InvalidSpec
+from plughost.vai.bindings.binding import Scope
 
 _URI = re.compile(r"secret://([A-Za-z0-9_.-]+)/([A-Za-z0-9_.-]+)")
 MAX_BYTES = 64 << 10
 """Bytes of a secret."""
 
 
+class SecretUse(msgspec.Struct, frozen=True, kw_only=True):
+    """The use of a secret: the binding that maps it, and the invocation that is given its value."""
+
+    binding_id: str
+    package_id: str
+    owner: Scope
+    """The tenant that the binding belongs to."""
+    tenant: Scope
+    """The tenant that the invocation is executed for: a project may use a binding of its organisation."""
+    invocation_id: str
+
+
 class SecretSource(Protocol):
     """Resolves the names of secrets to their values, such as a secret manager."""
 
-    async def reveal(self, uri: str) -> str:
-        """The current value of `secret://owner/name`; InvalidSpec when there is none."""
+    async def reveal(self, uri: str, use: SecretUse) -> str:
+        """The current value of `secret://owner/name`; InvalidSpec when there is none for that use."""
 
 
 class SecretFolder:
@@ -31,15 +46,17 @@ class SecretFolder:
     def __repr__(self) -> str:
         return f"SecretFolder({self._folder!r})"
 
-    async def reveal(self, uri: str) -> str:
-        """The content of the file, without its final newline."""
+    async def reveal(self, uri: str, use: SecretUse) -> str:
+        """The content of the file, without its final newline; the same for every use."""
         match = _URI.fullmatch(uri)
         if match is None or match[1] in (".", "..") or match[2] in (".", ".."):
             raise InvalidSpec(f"{uri!r} names no secret; write secret://owner/name")
         return _read(os.path.join(self._folder, match[1], match[2]), uri)
 
 
-async def reveal_all(source: SecretSource, uris: Mapping[str, str], slots: list[str]) -> dict[str, str]:
+async def reveal_all(
+    source: SecretSource, uris: Mapping[str, str], slots: list[str], use: SecretUse
+) -> dict[str, str]:
     """The values of an export's secret slots. InvalidSpec for a slot that the binding does not fill.
 
     Also for a value that is too short to be redacted: a single character occurs in every text.
@@ -47,7 +64,7 @@ async def reveal_all(source: SecretSource, uris: Mapping[str, str], slots: list[
     missing = [slot for slot in slots if slot not in uris]
     if missing:
         raise InvalidSpec(f"the binding has no secret for the slot {', '.join(missing)}")
-    values = {slot: await source.reveal(uris[slot]) for slot in slots}
+    values = {slot: await source.reveal(uris[slot], use) for slot in slots}
     for slot, value in values.items():
         if len(value) <= MAX_IGNORED:
             raise InvalidSpec(

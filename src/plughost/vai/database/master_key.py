@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from plughost._util.fsync import sync, write_new
@@ -18,31 +19,39 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 class MasterKey:
     """The master key of a host: `given`, or in `folder`/master.key, which is created at the first need. Hosts
-    that share a database need the same one."""
+    that share a database need the same one. While a key is replaced, several are given: the first encrypts,
+    all of them decrypt."""
 
-    def __init__(self, folder: str, given: bytes | None = None) -> None:
-        if given is not None and (type(given) is not bytes or len(given) != KEY_BYTES):
-            what = f"{len(given)} bytes" if type(given) is bytes else f"a {type(given).__name__}"
+    def __init__(self, folder: str, given: bytes | Sequence[bytes] | None = None) -> None:
+        self.path = os.path.join(folder, FILE)
+        self._given = () if given is None else _checked(given)
+
+    def __repr__(self) -> str:
+        return "<MasterKey given>" if self._given else f"<MasterKey in {self.path}>"
+
+    async def seal(self, *, create: bool) -> Seal | None:
+        """The seal of this key. If there is none yet, it is created, or None is returned."""
+        if self._given:
+            return Seal(*self._given)
+        key = await asyncio.to_thread(_find_or_create if create else read_key_file, self.path)
+        return None if key is None else Seal(key)
+
+
+def _checked(given: object) -> tuple[bytes, ...]:
+    """The keys that a program gives: one, or several, the newest first."""
+    keys = given if isinstance(given, list | tuple) and given else [given]
+    for key in keys:
+        if type(key) is not bytes or len(key) != KEY_BYTES:
+            what = f"{len(key)} bytes" if type(key) is bytes else f"a {type(key).__name__}"
             raise InvalidSpec(
                 f"master_key is {what}; expected {KEY_BYTES} bytes",
                 hint=f"generate it once with os.urandom({KEY_BYTES}); all hosts of a database need the same",
             )
-        self.path = os.path.join(folder, FILE)
-        self._given = given
-
-    def __repr__(self) -> str:
-        return "<MasterKey given>" if self._given is not None else f"<MasterKey in {self.path}>"
-
-    async def seal(self, *, create: bool) -> Seal | None:
-        """The seal of this key. If there is none yet, it is created, or None is returned."""
-        if self._given is not None:
-            return Seal(self._given)
-        key = await asyncio.to_thread(_find_or_create if create else _find, self.path)
-        return None if key is None else Seal(key)
+    return tuple(keys)
 
 
 def _find_or_create(path: str) -> bytes | None:
-    return _find(path) or _create(path)
+    return read_key_file(path) or _create(path)
 
 
 def _create(path: str) -> bytes | None:
@@ -64,10 +73,10 @@ def _create(path: str) -> bytes | None:
             f"the master key {path} cannot be created: {error.strerror}",
             hint="check the owner of the folder, and its disk",
         ) from None
-    return _find(path)
+    return read_key_file(path)
 
 
-def _find(path: str) -> bytes | None:
+def read_key_file(path: str) -> bytes | None:
     """The key in the file; None when there is no file. HostFailed when others may know the key."""
     try:
         fd = os.open(path, _OPEN)

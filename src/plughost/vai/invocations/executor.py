@@ -32,7 +32,7 @@ from plughost.plugin import Plugin
 from plughost.spec import PluginSpec
 from plughost.vai.bindings.binding import Scope
 from plughost.vai.bindings.prepared import PreparedBinding
-from plughost.vai.bindings.secret_source import SecretSource, reveal_all
+from plughost.vai.bindings.secret_source import SecretSource, SecretUse, reveal_all
 from plughost.vai.checks.checks import Checks
 from plughost.vai.invocations.context import context
 from plughost.vai.invocations.execution import Execution
@@ -279,7 +279,15 @@ class Executor:
         if self._secrets is None:
             raise InvalidSpec("this host has no secret store")
         slots = execution.prepared.export.permissions.secret_slots
-        values = await reveal_all(self._secrets, execution.prepared.binding.secrets, slots)
+        binding = execution.prepared.binding
+        use = SecretUse(
+            binding_id=binding.binding_id,
+            package_id=binding.package_id,
+            owner=binding.scope,
+            tenant=execution.scope,
+            invocation_id=execution.id,
+        )
+        values = await reveal_all(self._secrets, binding.secrets, slots, use)
         execution.redactor.add(values.values())
         return values
 

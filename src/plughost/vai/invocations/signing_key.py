@@ -7,13 +7,13 @@ import time
 from typing import Any
 
 from plughost.errors import Denied, HostFailed
-from plughost.vai.database.database import Database
+from plughost.vai.database.database import Database, Steps
 from plughost.vai.database.master_key import MasterKey
-from plughost.vai.database.sealing import WrongSeal
+from plughost.vai.database.sealing import Seal, WrongSeal
 from plughost.vai.database.statements import load_statements
 
 _SQL = load_statements(__file__)
-ALL, INSERT = _SQL["all"], _SQL["insert"]
+ALL, INSERT, RESEAL = _SQL["all"], _SQL["insert"], _SQL["reseal"]
 
 PURPOSE = "delegation tokens"
 FIRST = "delegation-1"
@@ -90,6 +90,21 @@ class SigningKeys:
                     hint=_remedy(self._master_key.path),
                 ) from None
         return keys
+
+
+def reseal_signing_keys(old: Seal, new: Seal) -> Steps[int]:
+    """Encrypts the keys of an old master key with a new one; returns how many. Others stay as they are."""
+    changes = []
+    for row in (yield ALL()).rows:
+        name, sealed = row["name"], bytes(row["sealed"])
+        try:
+            private = old.unseal(sealed, purpose=PURPOSE, name=name)
+        except WrongSeal:
+            continue  # it has the new one already, or is unknown to both
+        changes.append({"name": name, "sealed": new.seal(private, purpose=PURPOSE, name=name)})
+    if changes:
+        yield RESEAL.each(changes)
+    return len(changes)
 
 
 def _remedy(path: str) -> str:

@@ -266,6 +266,20 @@ TABLES = {
             sealed=bytes,
             created_at=float,
         ),
+        Table(
+            "secrets",
+            ("org_id", "project_id", "name"),
+            org_id=str,
+            project_id=str,
+            name=str,
+            version=int,
+            packages=str,
+            created_at=float,
+            updated_at=float,
+            master_key_id=str,
+            data_key=bytes,
+            sealed=bytes,
+        ),
     )
 }
 """All tables but leases, which mean nothing in another database, by name."""

@@ -1,0 +1,1 @@
+"""Secrets of tenants: encrypted in the database, mapped by bindings, revealed to invocations."""

@@ -20,7 +20,7 @@ from plughost.gateway.auth.principal import Principal
 from plughost.gateway.problems import Problem, ProblemDocument
 from plughost.vai.database.database import Database, Steps
 from plughost.vai.database.sealing import Seal
-from plughost.vai.database.statements import load_statements
+from plughost.vai.database.statements import Query, load_statements
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -104,18 +104,12 @@ class Changes:
             if request.key:
                 stored = yield from self._claim(request)
                 if stored is not None:
-                    kept_status, sealed = stored
-                    plain = self._seal.unseal(sealed, purpose=PURPOSE, name=request.slot)
-                    if kept_status >= 400:
-                        raise _problem(msgspec.json.decode(plain, type=ProblemDocument))
-                    return Answer(kept_status, msgspec.json.decode(plain, type=answer), is_repeat=True)
+                    return _repeated(stored, answer)
             document = yield from unit(*args, **kwargs)
             yield audit.insert(msgspec.structs.replace(entry, target=target(document)))
             if request.key:
-                hidden = dict.fromkeys(once)
-                kept = msgspec.structs.replace(document, **hidden) if once else document
-                sealed = self._seal.seal(_encode(kept), purpose=PURPOSE, name=request.slot)
-                yield ANSWER(slot=request.slot, status=status, sealed=sealed)
+                kept = msgspec.structs.replace(document, **dict.fromkeys(once)) if once else document
+                yield self._keep(request, status, kept)
             return Answer(status, document)
 
         try:
@@ -129,21 +123,38 @@ class Changes:
         """The answer to a key is a problem, too. Nothing of the change is stored: this is its own
         transaction."""
         if (yield from self._claim(request)) is None:
-            sealed = self._seal.seal(_encode(problem.document), purpose=PURPOSE, name=request.slot)
-            yield ANSWER(slot=request.slot, status=problem.status, sealed=sealed)
+            yield self._keep(request, problem.status, problem.document)
 
-    def _claim(self, request: ChangeRequest) -> Steps[tuple[int, bytes] | None]:
+    def _claim(self, request: ChangeRequest) -> Steps[_Stored | None]:
         """Claims the key for this request; returns the stored answer when an earlier request has one."""
         now = self._now()
         yield FORGET(slot=request.slot, before=now - KEEP_SECONDS)
-        claim = CLAIM(slot=request.slot, digest=request.digest, sealed=b"", created_at=now)
-        if (yield claim).rows:
+        if (yield CLAIM(slot=request.slot, nothing=b"", created_at=now)).rows:
             return None
-        row = (yield FIND(slot=request.slot)).first()
-        if row is None or bytes(row["digest"]) != request.digest:
+        row = (yield FIND(slot=request.slot)).rows[0]
+        plain = self._seal.unseal(bytes(row["sealed"]), purpose=PURPOSE, name=request.slot)
+        stored = msgspec.json.decode(plain, type=_Stored)
+        if stored.digest != request.digest:
             raise Problem("key_reused", "another request was sent with this Idempotency-Key before")
-        return int(row["status"]), bytes(row["sealed"])
+        return stored
+
+    def _keep(self, request: ChangeRequest, status: int, document: msgspec.Struct) -> Query:
+        stored = _Stored(request.digest, status, msgspec.Raw(_encode(document)))
+        sealed = self._seal.seal(_encode(stored), purpose=PURPOSE, name=request.slot)
+        return ANSWER(slot=request.slot, status=status, sealed=sealed)
 
 
-def _problem(document: ProblemDocument) -> Problem:
-    return Problem(document.code, document.detail, errors=document.errors, hint=document.hint)
+class _Stored(msgspec.Struct, frozen=True):
+    """The answer to a key, as it is encrypted. The digest of the request is inside: a body may hold a secret,
+    which nobody must find by trying digests of a stolen database."""
+
+    digest: bytes
+    status: int
+    document: msgspec.Raw
+
+
+def _repeated(stored: _Stored, answer: type[T]) -> Answer[T]:
+    if stored.status >= 400:
+        kept = msgspec.json.decode(stored.document, type=ProblemDocument)
+        raise Problem(kept.code, kept.detail, errors=kept.errors, hint=kept.hint)
+    return Answer(stored.status, msgspec.json.decode(stored.document, type=answer), is_repeat=True)

@@ -1,11 +1,11 @@
 -- claim: an Idempotency-Key for this request; no row when it was used before. Whoever comes second waits for the first.
-INSERT INTO idempotency_keys (slot, digest, status, sealed, created_at)
-VALUES (:slot, :digest, 0, :sealed, :created_at)
+INSERT INTO idempotency_keys (slot, status, sealed, created_at)
+VALUES (:slot, 0, :nothing, :created_at)
 ON CONFLICT DO NOTHING
 RETURNING slot;
 
 -- find: the request and the answer of a key
-SELECT digest, status, sealed FROM idempotency_keys WHERE slot = :slot;
+SELECT status, sealed FROM idempotency_keys WHERE slot = :slot;
 
 -- forget: a key that is too old
 DELETE FROM idempotency_keys WHERE slot = :slot AND created_at < :before;

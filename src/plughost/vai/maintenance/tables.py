@@ -261,7 +261,6 @@ TABLES = {
             "idempotency_keys",
             ("slot",),
             slot=str,
-            digest=bytes,
             status=int,
             sealed=bytes,
             created_at=float,

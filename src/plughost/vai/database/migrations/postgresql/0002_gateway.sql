@@ -54,9 +54,8 @@ CREATE INDEX audit_by_time ON audit (at);
 -- The answers to requests with an Idempotency-Key.
 CREATE TABLE idempotency_keys (
   slot TEXT PRIMARY KEY, -- a digest of principal, route and key
-  digest BYTEA NOT NULL, -- of the request
   status INTEGER NOT NULL,
-  sealed BYTEA NOT NULL, -- the answer, encrypted with the master key
+  sealed BYTEA NOT NULL, -- the request's digest and the answer, encrypted with the master key
   created_at DOUBLE PRECISION NOT NULL
 );
 CREATE INDEX idempotency_keys_by_time ON idempotency_keys (created_at);

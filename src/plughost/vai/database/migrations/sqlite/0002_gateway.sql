@@ -54,9 +54,8 @@ CREATE INDEX audit_by_time ON audit (at);
 -- The answers to requests with an Idempotency-Key.
 CREATE TABLE idempotency_keys (
   slot TEXT PRIMARY KEY, -- a digest of principal, route and key
-  digest BLOB NOT NULL, -- of the request
   status INTEGER NOT NULL,
-  sealed BLOB NOT NULL, -- the answer, encrypted with the master key
+  sealed BLOB NOT NULL, -- the request's digest and the answer, encrypted with the master key
   created_at REAL NOT NULL
 );
 CREATE INDEX idempotency_keys_by_time ON idempotency_keys (created_at);

@@ -151,7 +151,7 @@ def test_without_limits_everything_is_kept(tmp_path):
 
 
 def test_a_bite_is_small_however_much_there_is(tmp_path, monkeypatch):
-    monkeypatch.setattr("plughost.vai.records.records.MAX_BATCH_SECONDS", 0.0)
+    monkeypatch.setattr("plughost.vai.records.records.MAX_BATCH_BYTES", 0)
     with RecordBook(str(tmp_path)) as book:
         for number in range(3):
             book.insert("host", lines(number, age=31 * DAY))

@@ -13,12 +13,15 @@ import pytest
 from plughost.errors import InvalidSpec, Stopped
 from plughost.testing import VirtualClock
 from plughost.vai.database.database import Database
+from plughost.vai.database.statements import statement
 from plughost.vai.records import refused_lines
 from plughost.vai.records.journal import Journal
 from plughost.vai.records.record import EventLogged
 from plughost.vai.records.records import Records, presume_ended
 from plughost.vai.records.recovery import recover
 from plughost.vai.records.retention import DAY, Retention
+from plughost.vai.state.leases import ProcessLease
+from tests.support import until
 from tests.vai.invocations.test_journal import START, began, ended
 
 encode = msgspec.json.encode
@@ -206,3 +209,41 @@ async def test_the_oldest_beyond_a_count_or_an_age_go_and_what_runs_stays(databa
     assert [row["invocation_id"] for row in await records.latest(99)] == ["inv_2"]
     before = await records.used()
     assert before > 0
+
+
+async def test_many_old_records_go_in_few_transactions(database: Database) -> None:
+    records = Records(database)
+    lines = [line for number in range(600) for line in (began(number), logged(number), ended(number))]
+    encoded = [line if isinstance(line, bytes) else encode(line) for line in lines]
+    await records.insert("host", encoded)
+    steps = [await records.prune(Retention(age=0.0), START + DAY) for _ in range(6)]
+    assert sum(step.invocations for step in steps) == 600
+    assert [step.more for step in steps][-1] is False
+    assert steps[0].invocations > 100
+    assert await status_of(records) == []
+    left = statement("left", {None: "SELECT count(*) AS number FROM invocation_events"})
+    assert (await database.read(left())).value() == 0
+
+
+async def test_all_records_are_measured_once_and_no_more_than_the_excess_is_removed(
+    database: Database, monkeypatch
+) -> None:
+    records = Records(database)
+    lines = [line for number in range(300) for line in (began(number), ended(number))]
+    await records.insert("host", [encode(line) for line in lines])
+    monkeypatch.setattr("plughost.vai.records.records.MAX_BATCH_BYTES", 10_000)
+    wanted = Retention(age=None, size=await records.used() - 20_000)
+    removed = 0
+    while (step := await records.prune(wanted, START)).invocations:
+        removed += step.bytes
+    assert 15_000 <= removed <= 40_000, "SQLite counts pages; the last batch may exceed it a little"
+
+
+async def test_a_lease_that_is_given_up_frees_its_claims_for_others_at_once(database: Database) -> None:
+    told: list[str] = []
+    one, other = (ProcessLease(database, name, VirtualClock()) for name in ("one", "other"))
+    other.on_taken_back.append(lambda: told.append("free"))
+    await one.acquire()
+    await one.close()
+    await until(lambda: told)
+    await other.close()

@@ -20,7 +20,7 @@ _SQL = load_statements(__file__)
 INSERT_STARTED, INSERT_EVENTS, FINISH = _SQL["insert_started"], _SQL["insert_events"], _SQL["finish"]
 FIND_BY_KEY = _SQL["find_by_key"]
 RUNNING, PRESUME_ENDED, FIND, EVENTS = _SQL["running"], _SQL["presume_ended"], _SQL["find"], _SQL["events"]
-OLDEST, EVENT_BYTES, KEEP_FROM = _SQL["oldest"], _SQL["event_bytes"], _SQL["keep_from"]
+OLDEST, KEEP_FROM = _SQL["oldest"], _SQL["keep_from"]
 DELETE, DELETE_EVENTS, USED_BYTES, VACUUM = (
     _SQL[name] for name in ("delete", "delete_events", "used_bytes", "vacuum")
 )
@@ -52,8 +52,10 @@ _NUL = re.compile(rb"(?<!\\)((?:\\\\)*)\\u0000")
 """A NUL character in JSON: PostgreSQL cannot read one, so both databases get a replacement character."""
 BATCH = 256
 """Invocations that one step of pruning reads together."""
-MAX_BATCH_SECONDS = 0.02
-"""Longest transaction of pruning, in seconds: other writers wait for that long."""
+MAX_BATCH_BYTES = 256 << 10
+"""Bytes of records that one transaction of pruning removes, about: other writers wait for it."""
+MEASURE_SECONDS = 60.0
+"""Seconds between two measurements of all records on PostgreSQL, which read every one of them."""
 
 
 class Records:
@@ -61,6 +63,9 @@ class Records:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._measured_at = float("-inf")
+        self._excess_bytes = 0
+        """By how much the records exceeded the retention's size, without what was pruned since."""
 
     async def insert(self, host: str, lines: Sequence[bytes]) -> list[bytes]:
         """Inserts lines of a host's journal. Idempotent: a line inserted before changes nothing. Returns the
@@ -95,10 +100,20 @@ class Records:
 
     async def prune(self, retention: Retention, now: float) -> Pruned:
         """Removes the oldest records that exceed the retention: one small batch of them."""
-        pruned = await self._database.write_unsynced(_prune, retention, now)
+        if retention.size is not None and self._must_measure():
+            self._excess_bytes = await self.used() - retention.size
+        pruned = await self._database.write_unsynced(_prune, retention, self._excess_bytes, now)
+        self._excess_bytes -= pruned.bytes
         if pruned.invocations:
             await self._database.write_unsynced(VACUUM())
         return pruned
+
+    def _must_measure(self) -> bool:
+        now = time.monotonic()
+        if self._database.dialect == "postgresql" and now - self._measured_at < MEASURE_SECONDS:
+            return False
+        self._measured_at = now
+        return True
 
     async def would_prune(self, retention: Retention, now: float) -> Pruned:
         """Dry run of pruning: about what it would remove in all."""
@@ -175,8 +190,7 @@ class _Excess(msgspec.Struct):
         return self.bytes > 0 or row["started_at"] < self.before or row["number"] <= self.numbers
 
 
-def _excess(retention: Retention, now: float) -> Steps[_Excess]:
-    size = 0 if retention.size is None else (yield USED_BYTES()).value() - retention.size
+def _excess(retention: Retention, size: int, now: float) -> Steps[_Excess]:
     numbers = -1
     if retention.count is not None:
         row = (yield KEEP_FROM(count=retention.count)).first()
@@ -184,33 +198,34 @@ def _excess(retention: Retention, now: float) -> Steps[_Excess]:
     return _Excess(size, float("-inf") if retention.age is None else now - retention.age, numbers)
 
 
-def _prune(retention: Retention, now: float) -> Steps[Pruned]:
-    excess = yield from _excess(retention, now)
-    removed = size = 0
-    end = time.monotonic() + MAX_BATCH_SECONDS
+def _prune(retention: Retention, excess_bytes: int, now: float) -> Steps[Pruned]:
+    excess = yield from _excess(retention, excess_bytes, now)
     rows = (yield OLDEST(after=-1, limit=BATCH)).rows
+    removed: list[Row] = []
+    size = 0
     for row in rows:
-        if not excess.has(row):
-            return Pruned(removed, size)
-        if removed and time.monotonic() > end:
-            return Pruned(removed, size, True)
-        bytes_ = row["bytes"] + (yield EVENT_BYTES(invocation_id=row["invocation_id"])).value()
-        yield DELETE_EVENTS(invocation_id=row["invocation_id"])
-        yield DELETE(number=row["number"])
-        removed, size, excess.bytes = removed + 1, size + bytes_, excess.bytes - bytes_
-    return Pruned(removed, size, len(rows) == BATCH)
+        if not excess.has(row) or (removed and size + row["bytes"] > MAX_BATCH_BYTES):
+            break
+        removed.append(row)
+        size += row["bytes"]
+        excess.bytes -= row["bytes"]
+    if removed:
+        yield DELETE_EVENTS(invocation_ids=[row["invocation_id"] for row in removed])
+        yield DELETE(numbers=[row["number"] for row in removed])
+    more = len(rows) == BATCH if len(removed) == len(rows) else excess.has(rows[len(removed)])
+    return Pruned(len(removed), size, more)
 
 
 def _would_prune(retention: Retention, now: float) -> Steps[Pruned]:
-    excess = yield from _excess(retention, now)
+    size = 0 if retention.size is None else (yield USED_BYTES()).value() - retention.size
+    excess = yield from _excess(retention, size, now)
     removed = size = 0
     last = -1
     while rows := (yield OLDEST(after=last, limit=BATCH)).rows:
         for row in rows:
             if not excess.has(row):
                 return Pruned(removed, size)
-            bytes_ = row["bytes"] + (yield EVENT_BYTES(invocation_id=row["invocation_id"])).value()
-            removed, size, excess.bytes = removed + 1, size + bytes_, excess.bytes - bytes_
+            removed, size, excess.bytes = removed + 1, size + row["bytes"], excess.bytes - row["bytes"]
             last = row["number"]
     return Pruned(removed, size)
 

@@ -66,22 +66,21 @@ SELECT number, invocation_id, started, status, finished FROM invocations WHERE i
 -- events: the events of an invocation
 SELECT logged FROM invocation_events WHERE invocation_id = :invocation_id ORDER BY number;
 
--- oldest: the first ended invocations after a number
-SELECT number, invocation_id, started_at, octet_length(started) + octet_length(finished) AS bytes FROM invocations
+-- oldest: the first ended invocations after a number, with the bytes of their records
+SELECT number, invocation_id, started_at, octet_length(started) + octet_length(finished) + (
+  SELECT coalesce(sum(octet_length(logged)), 0) FROM invocation_events e WHERE e.invocation_id = i.invocation_id) AS bytes
+FROM invocations i
 WHERE status IS NOT NULL AND number > :after
 ORDER BY number LIMIT :limit;
-
--- event_bytes: bytes of the events of an invocation
-SELECT coalesce(sum(octet_length(logged)), 0) AS bytes FROM invocation_events WHERE invocation_id = :invocation_id;
 
 -- keep_from: the number of the oldest invocation that a limit of their count keeps
 SELECT number FROM invocations WHERE status IS NOT NULL ORDER BY number DESC LIMIT 1 OFFSET :count;
 
--- delete_events: of one invocation
-DELETE FROM invocation_events WHERE invocation_id = :invocation_id;
+-- delete_events: of some invocations
+DELETE FROM invocation_events WHERE invocation_id = ANY(:invocation_ids);
 
--- delete: one invocation
-DELETE FROM invocations WHERE number = :number;
+-- delete: some invocations
+DELETE FROM invocations WHERE number = ANY(:numbers);
 
 -- used_bytes (sqlite): bytes of the file that are in use, without free pages
 SELECT (page_count - freelist_count) * page_size AS bytes

@@ -26,6 +26,8 @@ ACQUIRE, RENEW, HOLD, END, END_EXPIRED, END_OF_HOST, TAKE_BACK = (
 
 LEASE_SECONDS = 15.0
 """Seconds after its last heartbeat until a process counts as gone."""
+CHANNEL = "plughost_leases"
+"""The channel on which a process tells others that it gave its lease up."""
 HEARTBEATS = 3
 """Heartbeats within the time of a lease."""
 
@@ -48,9 +50,10 @@ class ProcessLease:
             retry_seconds=seconds / HEARTBEATS,
         )
         self.on_taken_back: list[Callable[[], object]] = []
-        """Called after this process has taken back what another had claimed."""
+        """Called when what another process had claimed is free again."""
         self.on_lost: list[Callable[[], object]] = []
         """Called when this process has lost its lease and has a new one."""
+        database.listen(CHANNEL, self._on_released)
 
     @property
     def name(self) -> str:
@@ -78,6 +81,7 @@ class ProcessLease:
         if self._held:
             self._held = False
             await self._database.write(self._end_own, self.name)
+            self._database.announce(CHANNEL)
 
     def _end_own(self, name: str) -> Steps[None]:
         yield END(lease=name)
@@ -96,8 +100,11 @@ class ProcessLease:
 
     async def _end_expired(self) -> None:
         if await self._database.write(_end_expired, self.name):
-            for callback in self.on_taken_back:
-                callback()
+            self._on_released()
+
+    def _on_released(self) -> None:
+        for callback in self.on_taken_back:
+            callback()
 
 
 def end_host(host: str) -> Steps[None]:

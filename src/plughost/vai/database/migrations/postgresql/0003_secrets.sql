@@ -1,0 +1,1 @@
+-- Placeholder: the tables of secrets replace this file.

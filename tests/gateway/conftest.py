@@ -1,5 +1,5 @@
-"""Both databases: tests that take `database_url` run on SQLite and on PostgreSQL."""
+"""The gateway's tests run on both databases, as those of vai do."""
 
-from tests.support.databases import database, database_url, postgres, runtime_url
+from tests.vai.conftest import database, database_url, postgres
 
-__all__ = ["database", "database_url", "postgres", "runtime_url"]
+__all__ = ["database", "database_url", "postgres"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plughost.gateway.bindings import table
+from plughost.gateway.bindings import lookups, table
 from plughost.gateway.bindings.documents import BindingContent, BindingDocument, BindingDraft
 from plughost.gateway.bindings.table import Author
 from plughost.vai.bindings.binding import Scope
@@ -40,7 +40,7 @@ async def patch(
 
 
 async def get(database: Database, binding: BindingDocument) -> BindingDocument:
-    return await database.read(table.get, ORG, binding.binding_id)
+    return await database.read(lookups.get, ORG, binding.binding_id)
 
 
 async def percents(database: Database, *bindings: BindingDocument) -> list[int]:

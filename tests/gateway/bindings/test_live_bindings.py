@@ -100,7 +100,7 @@ async def test_a_projects_binding_wins_over_its_organisations(database: Database
         assert caught.value.code == "not_bound"
 
 
-@pytest.mark.clause("GW-28", "GW-35")
+@pytest.mark.clause("GW-28")
 async def test_an_export_of_two_packages_needs_the_package(database: Database) -> None:
     jira = await create(database)
     wiki = await create(database, package="acme/wiki", scope=ORG)

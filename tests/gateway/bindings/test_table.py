@@ -7,12 +7,12 @@ import itertools
 
 import pytest
 
-from plughost.gateway.bindings import table
-from plughost.gateway.bindings.documents import BindingDocument
+from plughost.gateway.bindings import lookups, table
+from plughost.gateway.bindings.documents import BindingContent, BindingDocument
 from plughost.gateway.bindings.table import Author
-from plughost.gateway.problems import Problem
+from plughost.gateway.problems import FieldError, Problem
 from plughost.vai.bindings.binding import BindingPolicy, Scope
-from plughost.vai.database.database import Database
+from plughost.vai.database.database import Database, Steps
 from plughost.vai.database.statements import parse_statements, statement
 from tests.gateway.bindings.support import ANNA, ORG, PROJECT, create, draft, get, patch, percents, share
 from tests.support import ROOT
@@ -30,7 +30,7 @@ async def refused(database: Database, code: str, unit: object, *args: object, **
 
 
 async def history(database: Database, binding: BindingDocument) -> list[tuple[int, str, str]]:
-    found = await database.read(table.revisions, ORG, binding.binding_id, None, 100)
+    found = await database.read(lookups.revisions, ORG, binding.binding_id, None, 100)
     return [(each.revision, each.actor, each.action) for each in found.items]
 
 
@@ -41,7 +41,7 @@ async def test_every_statement_is_prepared_on_both(database: Database) -> None:
             await prepare(database, each)
 
 
-@pytest.mark.clause("GW-26", "VAI-02", "VAI-60", "VAI-71")
+@pytest.mark.clause("GW-26", "VAI-02", "VAI-60")
 async def test_a_binding_is_stored_as_it_was_drafted(database: Database) -> None:
     policy = BindingPolicy(timeout_ms=500, scopes=frozenset({"runs:read", "chains:read"}))
     made = await create(
@@ -61,15 +61,15 @@ async def test_another_tenants_binding_does_not_exist(database: Database) -> Non
     made = await create(database)
     for viewer in OTHERS:
         for unit, *args in (
-            (table.get,),
+            (lookups.get,),
             (table.patch, {}, ANNA),
             (table.delete, ANNA),
             (table.roll_back, 1, ANNA),
-            (table.revisions, None, 10),
+            (lookups.revisions, None, 10),
         ):
             await refused(database, "not_found", unit, viewer, made.binding_id, *args)
-        assert (await database.read(table.page, viewer, {}, None, 10)).items == ()
-    assert (await database.read(table.get, PROJECT, made.binding_id)) == made
+        assert (await database.read(lookups.page, viewer, {}, None, 10)).items == ()
+    assert (await database.read(lookups.get, PROJECT, made.binding_id)) == made
 
 
 async def test_a_version_is_bound_once_in_a_scope(database: Database) -> None:
@@ -90,11 +90,11 @@ async def test_every_change_is_a_revision_with_its_author(database: Database) ->
         (2, "jwt:ben", "patch"),
         (1, "key:anna", "create"),
     ]
-    second = await database.read(table.get_revision, ORG, made.binding_id, 2)
+    second = await database.read(lookups.get_revision, ORG, made.binding_id, 2)
     assert (second.binding.config, second.binding.status) == ({"a": 1, "b": 2}, "active")
     await database.write(table.delete, ORG, made.binding_id, ANNA)
     assert (await history(database, made))[0] == (4, "key:anna", "delete")
-    await refused(database, "not_found", table.get, ORG, made.binding_id)
+    await refused(database, "not_found", lookups.get, ORG, made.binding_id)
 
 
 @pytest.mark.clause("GW-27")
@@ -104,7 +104,7 @@ async def test_revisions_come_in_pages(database: Database) -> None:
         await patch(database, made, {"config": {"n": number}})
     seen, position = [], None
     while True:
-        found = await database.read(table.revisions, ORG, made.binding_id, position, 3)
+        found = await database.read(lookups.revisions, ORG, made.binding_id, position, 3)
         seen += [each.revision for each in found.items]
         if (position := found.position) is None:
             break
@@ -253,7 +253,7 @@ async def test_lists_are_newest_first_and_skip_nothing_while_bindings_are_made(d
     made = [await create(database, package=f"acme/p{n}") for n in range(7)]
     seen, position = [], None
     for number in itertools.count():
-        found = await database.read(table.page, ORG, {}, position, 3)
+        found = await database.read(lookups.page, ORG, {}, position, 3)
         seen += [each.binding_id for each in found.items]
         await create(database, package=f"acme/later{number}")
         if (position := found.position) is None:
@@ -268,7 +268,9 @@ async def test_lists_are_filtered(database: Database) -> None:
     three = await create(database, scope=ORG, package="acme/wiki", export="read")
 
     async def found(viewer: Scope = ORG, **filters: str) -> list[str]:
-        return [each.binding_id for each in (await database.read(table.page, viewer, filters, None, 9)).items]
+        return [
+            each.binding_id for each in (await database.read(lookups.page, viewer, filters, None, 9)).items
+        ]
 
     ids = [each.binding_id for each in (one, two, three)]
     assert await found() == ids[::-1]
@@ -279,8 +281,8 @@ async def test_lists_are_filtered(database: Database) -> None:
     assert await found(status="active") == [ids[2], ids[0]]
     assert await found(PROJECT) == ids[1::-1]
     assert await found(PROJECT, project="proj_2") == []
-    await refused(database, "unknown_filter", table.page, ORG, {"before": "1"}, None, 9)
-    await refused(database, "invalid_request", table.page, ORG, {"version": "1.0.0"}, None, 9)
+    await refused(database, "unknown_filter", lookups.page, ORG, {"before": "1"}, None, 9)
+    await refused(database, "invalid_request", lookups.page, ORG, {"version": "1.0.0"}, None, 9)
 
 
 async def test_every_list_uses_an_index(database: Database) -> None:
@@ -303,19 +305,41 @@ async def test_every_list_uses_an_index(database: Database) -> None:
     filters = {"project": "p1", "package": "k1", "export": "e1", "status": "active", "before": 9000}
     for size in range(3):
         for names in itertools.combinations(filters, size):
-            query = table.LIST.query({"org": "o1", **{name: filters[name] for name in names}}, 50)
+            query = lookups.LIST.query({"org": "o1", **{name: filters[name] for name in names}}, 50)
             told = await plan(database, query)
             assert "Seq Scan" not in told, told
             assert "SCAN bindings" not in told.replace("USING", ""), told
             assert "TEMP B-TREE" not in told, told
 
 
-@pytest.mark.clause("GW-31", "VAI-65")
+@pytest.mark.clause("VAI-65")
 async def test_who_uses_a_secret_or_a_version_is_known(database: Database) -> None:
     one = await create(database, secrets={"token": "secret://org_1/t"})
     two = await create(database, "2.0.0", status="disabled")
-    assert await database.read(table.mapping_secret, "org_1", "secret://org_1/t") == [one.binding_id]
-    assert await database.read(table.mapping_secret, "org_2", "secret://org_1/t") == []
-    assert await database.read(table.binding_version, "org_1", "acme/jira", "2.0.0") == [two.binding_id]
-    assert await database.read(table.binding_version, "org_1", "acme/jira", "2.0.0", active_only=True) == []
-    assert await database.read(table.binding_version, "org_2", "acme/jira", "2.0.0") == []
+    assert await database.read(lookups.mapping_secret, "org_1", "secret://org_1/t") == [one.binding_id]
+    assert await database.read(lookups.mapping_secret, "org_2", "secret://org_1/t") == []
+    assert await database.read(lookups.binding_version, "org_1", "acme/jira", "2.0.0") == [two.binding_id]
+    assert await database.read(lookups.binding_version, "org_1", "acme/jira", "2.0.0", active_only=True) == []
+    assert await database.read(lookups.binding_version, "org_2", "acme/jira", "2.0.0") == []
+
+
+async def test_a_check_within_the_transaction_refuses_the_change(database: Database) -> None:
+    calls: list[tuple[Scope, str, dict[str, str]]] = []
+
+    def check(scope: Scope, package_id: str, content: BindingContent) -> Steps[list[FieldError]]:
+        calls.append((scope, package_id, content.secrets))
+        found = yield statement("one", {None: "SELECT 1 AS one"})()
+        return [FieldError("/secrets/t", "no")] if found.value() and "t" in content.secrets else []
+
+    problem = await refused(
+        database, "invalid_request", table.create, PROJECT, draft(secrets={"t": "x"}), ANNA, check=check
+    )
+    assert [each.pointer for each in problem.errors] == ["/secrets/t"]
+    made = await database.write(table.create, PROJECT, draft(), ANNA, check=check)
+    body = {"secrets": {"t": "y"}}
+    await refused(database, "invalid_request", table.patch, ORG, made.binding_id, body, ANNA, check=check)
+    await patch(database, made, body)
+    await patch(database, made, {"secrets": None})
+    await refused(database, "invalid_request", table.roll_back, ORG, made.binding_id, 2, ANNA, check=check)
+    assert (await get(database, made)).revision == 3
+    assert calls == [(PROJECT, "acme/jira", each) for each in ({"t": "x"}, {}, {"t": "y"}, {"t": "y"})]

@@ -59,6 +59,20 @@ def sample() -> dict[str, list[dict[str, Any]]]:
             _row("signing_keys", name="key", created_at=1.0, sealed=bytes(range(256))),
             _row("signing_keys", name="no bytes", created_at=2.0, sealed=b""),
         ],
+        "bindings": [
+            _row("bindings", binding_id=name, number=2**40 + n, package_id="p", package_version=f"{n}", export_id="e", config="{}",
+                 secrets="{}", policy="{}", status="active", traffic_percent=n, activated=None if n % 2 else 2**40, revision=1,
+                 created_at=1.5, updated_at=2.5)
+            for n, name in enumerate(NAMES)
+        ],
+        "binding_revisions": [
+            _row("binding_revisions", change=2**40 + n, binding_id="b", revision=n, at=1.5, actor="key:k", action="patch", note=NASTY,
+                 document="{}")
+            for n in range(3)
+        ],
+        "binding_outcomes": [
+            _row("binding_outcomes", binding_id=name, revision=n, slot=2**40, succeeded=n, failed=1) for n, name in enumerate(NAMES)
+        ],
     }  # fmt: skip
 
 

@@ -16,7 +16,8 @@ from plughost.gateway import audit
 from plughost.gateway.audit import AuditEntry
 from plughost.gateway.bindings import table
 from plughost.gateway.bindings.documents import BindingDocument, scope_of
-from plughost.gateway.bindings.table import FIND, Author
+from plughost.gateway.bindings.lookups import FIND, versions_of
+from plughost.gateway.bindings.table import Author
 from plughost.vai.database.database import Steps
 from plughost.vai.invocations.outcome import DEADLINE, NO_REASON_GIVEN, PLUGIN_REASON_PREFIX, Outcome
 from plughost.vai.state import outbox
@@ -106,7 +107,7 @@ def roll_back_version(binding_id: str, revision: int, why: str) -> Steps[Binding
     row = (yield FIND(binding_id=binding_id)).first()
     if row is None or row["revision"] != revision or row["status"] != "active" or not row["traffic_percent"]:
         return None
-    versions = yield from table.versions_of(scope_of(row), row["package_id"], row["export_id"])
+    versions = yield from versions_of(scope_of(row), row["package_id"], row["export_id"])
     others = [each for each in versions if each.is_active and each.binding_id != binding_id]
     if not others:
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -58,8 +57,8 @@ class BindingDocument(msgspec.Struct, frozen=True, kw_only=True):
     rollout: Rollout
     revision: int
     """Counts the changes; the ETag is made from it."""
-    created_at: datetime
-    updated_at: datetime
+    created_at: float
+    updated_at: float
 
     @property
     def is_active(self) -> bool:
@@ -95,7 +94,7 @@ class RevisionDocument(msgspec.Struct, frozen=True, kw_only=True):
     """One change of a binding: who made it, when, what it was, and the binding after it."""
 
     revision: int
-    at: datetime
+    at: float
     actor: str
     action: str
     note: str
@@ -115,11 +114,6 @@ class RevisionPage(msgspec.Struct, frozen=True):
 
     items: tuple[RevisionDocument, ...]
     position: int | None
-
-
-def moment(seconds: float) -> datetime:
-    """A time of the database as the API shows it."""
-    return datetime.fromtimestamp(seconds, UTC)
 
 
 def scope_of(row: Row) -> Scope:
@@ -155,6 +149,6 @@ def document_of(row: Row) -> BindingDocument:
         status=row["status"],
         rollout=Rollout(row["traffic_percent"]),
         revision=row["revision"],
-        created_at=moment(row["created_at"]),
-        updated_at=moment(row["updated_at"]),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
     )

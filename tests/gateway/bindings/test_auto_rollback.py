@@ -316,3 +316,12 @@ def test_the_reason_has_the_numbers() -> None:
         "margin_points": 10.0,
         "min_invocations": 50,
     }
+
+
+@pytest.mark.clause("GW-29")
+async def test_a_version_that_was_changed_since_the_decision_is_left_alone(database: Database) -> None:
+    first, second = await rollout(database)
+    decided = (await get(database, second)).revision
+    await patch(database, second, {"config": {"fixed": True}})
+    assert await database.write(roll_back_version, second.binding_id, decided, "it fails") is None
+    assert await percents(database, first, second) == [70, 30]

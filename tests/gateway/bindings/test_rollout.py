@@ -114,3 +114,9 @@ def test_the_shares_of_active_versions_always_sum_to_100(steps: list[str], data:
             shares[name] = percent
         assert sum(shares.values()) == (100 if shares else 0)
         assert len(shares) <= 2
+
+
+@pytest.mark.clause("GW-28")
+def test_the_version_activated_last_serves_the_buckets_below_its_share() -> None:
+    found = [serving(versions(10), each).name for each in (0, 999, 1000, 9999)]
+    assert found == ["new", "new", "old", "old"]

@@ -24,7 +24,6 @@ MAX_LIMIT = 200
 class ApiRequest:
     """A request: its headers and route, and what the steps have found out about it."""
 
-
     def __init__(self, scope: Any, access: Access, services: GatewayServices, template: str) -> None:
         self.services = services
         self.access = access

@@ -43,6 +43,7 @@ CODES: Mapping[str, Code] = {
         403, "The Host header names another server", "Use an address that the gateway serves."
     ),
     "not_found": Code(404, "There is no such record", "Check the id, and the project of the credential."),
+    "not_bound": Code(404, "No such export is bound here", "Bind the export to the project or its org."),
     "no_such_route": Code(404, "There is no such path", "See /openapi.json for all paths."),
     "method_not_allowed": Code(
         405, "The path does not support this method", "See /openapi.json for the methods of the path."
@@ -55,6 +56,9 @@ CODES: Mapping[str, Code] = {
         409,
         "The record is in use",
         "Change or remove the records that `detail` names, then repeat the request.",
+    ),
+    "ambiguous": Code(
+        409, "Several packages have an export of this name", "Also send the package_id that `detail` names."
     ),
     "in_progress": Code(
         409, "The first request with this key still runs", "Repeat the request later with the same key."

@@ -59,10 +59,36 @@ def sample() -> dict[str, list[dict[str, Any]]]:
             _row("signing_keys", name="key", created_at=1.0, sealed=bytes(range(256))),
             _row("signing_keys", name="no bytes", created_at=2.0, sealed=b""),
         ],
+        "orgs": [_row("orgs", name=name, org_id=f"o{n}", created_at=1.0, revision=n) for n, name in enumerate(NAMES)],
+        "projects": [_row("projects", project_id=name, name=NASTY, created_at=1.0, revision=n) for n, name in enumerate(NAMES)],
+        "api_keys": [
+            _row("api_keys", key_id=name, name=NASTY, digest=bytes(range(32)), scopes="[]", is_operator=n % 2 == 0, created_at=1.0,
+                 created_by="k", expires_at=None if n % 2 else 2.0, revoked_at=None, last_used_at=3.0)
+            for n, name in enumerate(NAMES)
+        ],
+        "audit": [
+            _row("audit", number=2**40 + n, at=1.0, actor="key:k", action="a", target=NASTY, outcome="done", address="", request_id="r")
+            for n in range(3)
+        ],
+        "idempotency_keys": [_row("idempotency_keys", slot=name, status=200, sealed=bytes(range(256)), created_at=1.0) for name in NAMES],
         "secrets": [
             _row("secrets", name=name, version=1, packages=None if n % 2 else "[]", created_at=1.0, updated_at=2.0,
                  master_key_id="k", data_key=bytes(range(256)), sealed=b"")
             for n, name in enumerate(NAMES)
+        ],
+        "bindings": [
+            _row("bindings", binding_id=name, number=2**40 + n, package_id="p", package_version=f"{n}", export_id="e", config="{}",
+                 secrets="{}", policy="{}", status="active", traffic_percent=n, activated=None if n % 2 else 2**40, revision=1,
+                 created_at=1.5, updated_at=2.5)
+            for n, name in enumerate(NAMES)
+        ],
+        "binding_revisions": [
+            _row("binding_revisions", change=2**40 + n, binding_id="b", revision=n, at=1.5, actor="key:k", action="patch", note=NASTY,
+                 document="{}")
+            for n in range(3)
+        ],
+        "binding_outcomes": [
+            _row("binding_outcomes", binding_id=name, revision=n, slot=2**40, succeeded=n, failed=1) for n, name in enumerate(NAMES)
         ],
     }  # fmt: skip
 

@@ -33,6 +33,16 @@ _TWICE = {"unevaluatedProperties", "unevaluatedItems"}
 """Which look once more at what others have looked at."""
 
 
+class LocatedProblem(NamedTuple):
+    """Where a value does not match its schema, and how."""
+
+    path: tuple[str | int, ...]
+    """The names and indexes that lead to the wrong part of the value."""
+    message: TruncatedText
+    sentence: TruncatedText
+    """The message with the place in front."""
+
+
 class Measure(NamedTuple):
     """The size of a schema with its references written out."""
 
@@ -127,9 +137,13 @@ class Checker:
 
     def problems(self, value: Any) -> list[TruncatedText]:
         """The problems of a value: where it does not match the schema."""
-        found: list[TruncatedText] = []
+        return [problem.sentence for problem in self.located(value)]
+
+    def located(self, value: Any) -> list[LocatedProblem]:
+        """The problems of a value, each with its place."""
+        found: list[LocatedProblem] = []
         deep = TruncatedText("it does not match the schema; it is nested too deeply to report where")
-        too_deep = [] if self.fits(value) else [deep]
+        too_deep = [] if self.fits(value) else [LocatedProblem((), deep, deep)]
         if self._holds_itself and _is_deeper(value, MOST_LEVELS):
             return too_deep  # what does not fit is reported again at each level: quadratic work
         try:
@@ -138,7 +152,14 @@ class Checker:
             return too_deep
         for error in errors:
             place = ".".join(str(part) for part in error.instance_path)
-            found.append(head(f"{place}: {error.message}" if place else error.message, LONGEST_ERROR))
+            sentence = f"{place}: {error.message}" if place else error.message
+            found.append(
+                LocatedProblem(
+                    tuple(error.instance_path),
+                    head(error.message, LONGEST_ERROR),
+                    head(sentence, LONGEST_ERROR),
+                )
+            )
             if len(found) == MOST_ERRORS:
                 break
         return found

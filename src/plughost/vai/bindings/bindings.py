@@ -14,9 +14,9 @@ class Bindings(Protocol):
     def by_id(self, binding_id: str) -> Binding | None:
         """The binding; None when it is removed or not active."""
 
-    def of(self, scope: Scope) -> Sequence[Binding]:
+    def of(self, scope: Scope, rollout_key: str = "") -> Sequence[Binding]:
         """The bindings that serve a project: its own, and its organisation's for exports that it has not
-        bound."""
+        bound. Where two versions share the traffic, the one that serves the rollout key."""
 
     def serves(self, scope: Scope) -> bool:
         """Whether this host is responsible for a tenant. Data of other tenants is left to their own hosts.
@@ -40,7 +40,7 @@ class FixedBindings:
     def by_id(self, binding_id: str) -> Binding | None:
         return self._bindings.get(binding_id)
 
-    def of(self, scope: Scope) -> Sequence[Binding]:
+    def of(self, scope: Scope, rollout_key: str = "") -> Sequence[Binding]:
         found: dict[tuple[str, str], Binding] = {}
         for level in (Scope(scope.org_id), scope):
             for binding in self._bindings.values():

@@ -11,9 +11,11 @@ import msgspec
 
 from plughost._util.text import truncate
 from plughost.contracts.vai import manifest
+from plughost.contracts.vai.manifest import Export
 from plughost.errors import InvalidSpec
 from plughost.permissions.intersection import covers
 from plughost.vai.bindings.binding import BindingPolicy
+from plughost.vai.bindings.problems import BindingProblem, pointer
 
 EXECUTION_CLASSES = ("isolated", "worker", "inline")
 """Execution classes, from the most to the least confined."""
@@ -25,6 +27,8 @@ ALLOWED_VALUES: dict[str, tuple[str, ...]] = {
     "scopes": get_args(manifest.Scope),
 }
 """The values that a policy may have, by field."""
+NOT_TRUSTED = "execution class inline is only for publishers that are trusted for inline"
+INLINE_HINT = "trust its publisher for inline, or bind it with execution_class worker or isolated"
 DEFAULT_CONCURRENCY = 16
 """Concurrent requests of an export whose manifest sets no limit."""
 
@@ -40,6 +44,19 @@ class AskedPermissions(msgspec.Struct, frozen=True, kw_only=True):
     execution_class: str
     timeout_ms: int
     max_concurrency: int
+
+
+def asked_permissions(export: Export) -> AskedPermissions:
+    """The permissions that an export asks for."""
+    permissions = export.permissions
+    return AskedPermissions(
+        network=permissions.network,
+        filesystem=permissions.filesystem,
+        scopes=frozenset(permissions.gateway_api_scopes),
+        execution_class=export.execution_class,
+        timeout_ms=export.default_timeout_ms,
+        max_concurrency=export.max_concurrency or DEFAULT_CONCURRENCY,
+    )
 
 
 class GrantedPermissions(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,10 +106,7 @@ def grant(asked: AskedPermissions, policies: Policies, *, trusted_inline: bool) 
                     f"{owner}: egress_domains {_format_value(domains)} instead of {_format_value(before)}"
                 )
     if granted["execution_class"] == "inline" and not trusted_inline:
-        raise InvalidSpec(
-            "execution class inline is only for publishers that are trusted for inline",
-            hint="trust its publisher for inline, or bind it with execution_class worker or isolated",
-        )
+        raise InvalidSpec(NOT_TRUSTED, hint=INLINE_HINT)
     return GrantedPermissions(
         network=granted["network"],
         egress_domains=domains if granted["network"] == "egress" else None,
@@ -146,17 +160,55 @@ def _format_value(value: Any) -> str:
 
 def policy_problems(policies: Policies) -> list[str]:
     """Messages for every value of a policy that no manifest could ask for."""
+    return [f"{owner}: {each.sentence}" for owner, policy in policies for each in invalid_values(policy)]
+
+
+def invalid_values(policy: BindingPolicy) -> list[BindingProblem]:
+    """The values of a policy that no manifest could ask for."""
     wrong = []
-    for owner, policy in policies:
-        for name, known in ALLOWED_VALUES.items():
-            value = getattr(policy, name)
-            values = value if isinstance(value, frozenset) else {value} - {None}
-            wrong += [
-                f"{owner}: {name} {truncate(word)} is not one of {', '.join(known)}"
-                for word in sorted(values - {*known}, key=str)
-            ]
-        for name in ("timeout_ms", "max_concurrency"):
-            value = getattr(policy, name)
-            if value is not None and (type(value) is not int or value < 1):
-                wrong.append(f"{owner}: {name} must be a whole number of at least 1, not {truncate(value)}")
+    for name, known in ALLOWED_VALUES.items():
+        value = getattr(policy, name)
+        values = value if isinstance(value, frozenset) else {value} - {None}
+        wrong += [
+            _problem(name, f"{truncate(word)} is not one of {', '.join(known)}")
+            for word in sorted(values - {*known}, key=str)
+        ]
+    for name in ("timeout_ms", "max_concurrency"):
+        value = getattr(policy, name)
+        if value is not None and (type(value) is not int or value < 1):
+            wrong.append(_problem(name, f"must be a whole number of at least 1, not {truncate(value)}"))
     return wrong
+
+
+def widening_values(asked: AskedPermissions, policy: BindingPolicy) -> list[BindingProblem]:
+    """The valid values of a policy that allow more than the manifest asks for. An invocation never gets it,
+    but whoever wrote the policy expects that."""
+    invalid = {each.pointer for each in invalid_values(policy)}
+    wrong = []
+    for name, intersect in INTERSECT.items():
+        wanted, limit = getattr(policy, name), getattr(asked, name)
+        if wanted is None or wanted == "none" or pointer("policy", name) in invalid:
+            continue
+        if intersect(limit, wanted) != wanted:
+            told = f"{_format_value(wanted)} is more than the manifest asks for: {_format_value(limit)}"
+            wrong.append(_problem(name, told))
+    if policy.egress_domains and asked.network == "none":
+        wrong.append(_problem("egress_domains", "the manifest asks for no network"))
+    return wrong
+
+
+def untrusted_class(
+    asked: AskedPermissions, policies: Policies, *, trusted_inline: bool
+) -> list[BindingProblem]:
+    """The problem of an export that would run in the class inline, while its publisher is not trusted for
+    it."""
+    wanted = [policy.execution_class for _, policy in policies if policy.execution_class in EXECUTION_CLASSES]
+    granted = min([asked.execution_class, *wanted], key=EXECUTION_CLASSES.index)
+    if trusted_inline or granted != "inline":
+        return []
+    where = pointer("policy", "execution_class")
+    return [BindingProblem(where, f"{NOT_TRUSTED}; {INLINE_HINT}", NOT_TRUSTED)]
+
+
+def _problem(name: str, message: str) -> BindingProblem:
+    return BindingProblem(pointer("policy", name), message, f"{name} {message}")

@@ -13,13 +13,13 @@ from plughost.errors import InvalidSpec
 from plughost.vai.bindings.binding import Binding, BindingPolicy, Scope
 from plughost.vai.bindings.package import Package, PackageSource
 from plughost.vai.bindings.permissions import (
-    DEFAULT_CONCURRENCY,
-    AskedPermissions,
     GrantedPermissions,
     Policies,
+    asked_permissions,
     grant,
     policy_problems,
 )
+from plughost.vai.bindings.problems import config_problems, unmapped_slots
 from plughost.vai.bindings.schemas import CompiledSchema, Schemas
 from plughost.vai.invocations.concurrency import ConcurrencyLimit
 from plughost.vai.invocations.fair_limit import FairLimit
@@ -124,7 +124,7 @@ class Preparer:
             raise InvalidSpec(f"{binding.package_id} has no export {binding.export_id!r}; it has: {has}")
         policies = [(f"binding {binding.binding_id}", binding.policy), ("the host", self._policy)]
         config = self._check(binding, package, export, policies)
-        granted = grant(_asked_permissions(export), policies, trusted_inline=package.trusted_inline)
+        granted = grant(asked_permissions(export), policies, trusted_inline=package.trusted_inline)
         tenant = None if granted.execution_class == "inline" else binding.scope
         max_concurrency = granted.max_concurrency
         is_worker = granted.execution_class == "worker"
@@ -171,16 +171,12 @@ class Preparer:
         """Checks configuration and secret slots; InvalidSpec lists the problems. Returns the schema of a
         configuration that must be checked in a worker process."""
         schema = self._schemas.find(package.folder, export.config_schema)
-        config = dict(binding.config)
-        quick = schema is None or len(msgspec.json.encode(config)) <= schema.explained_at_once
-        problems = schema.problems(config) if schema is not None and quick else []
-        wrong = [f"config: {problem.unhidden}" for problem in problems]
-        slots = export.permissions.secret_slots
-        wrong += [f"the secret slot {slot} is not mapped" for slot in slots if slot not in binding.secrets]
+        problems = config_problems(binding.config, schema)
+        wrong = [each.sentence for each in [*(problems or ()), *unmapped_slots(export, binding.secrets)]]
         wrong += policy_problems(policies)
         if wrong:
             raise InvalidSpec("; ".join(wrong), plugin=binding.package_id)
-        return None if quick else schema
+        return schema if problems is None else None
 
 
 def _encode_recorded(
@@ -196,15 +192,3 @@ def _encode_recorded(
         granted=granted,
     )
     return msgspec.Raw(msgspec.json.encode(recorded))
-
-
-def _asked_permissions(export: Export) -> AskedPermissions:
-    permissions = export.permissions
-    return AskedPermissions(
-        network=permissions.network,
-        filesystem=permissions.filesystem,
-        scopes=frozenset(permissions.gateway_api_scopes),
-        execution_class=export.execution_class,
-        timeout_ms=export.default_timeout_ms,
-        max_concurrency=export.max_concurrency or DEFAULT_CONCURRENCY,
-    )

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from plughost._util.json_schema.cost import BUDGET, LARGEST_AT_ONCE, too_costly
-from plughost._util.json_schema.validation import Checker
+from plughost._util.json_schema.validation import Checker, LocatedProblem
 from plughost._util.text import TruncatedText
 from plughost.errors import InvalidSpec
 from plughost.permissions.open_beneath import EscapesFolder, open_beneath
@@ -43,6 +43,11 @@ class CompiledSchema(msgspec.Struct, frozen=True, eq=False):
         because they are recorded."""
         assert self.checker is not None
         return [] if self.checker.fits(value) else self.checker.problems(value)
+
+    def located(self, value: Any) -> list[LocatedProblem]:
+        """The problems of a value of at most `explained_at_once` bytes, each with its place."""
+        assert self.checker is not None
+        return [] if self.checker.fits(value) else self.checker.located(value)
 
 
 class Schemas:

@@ -47,10 +47,11 @@ def named(guest: Guest, kind: str, key: str) -> str:
 
 
 def bound(bindings: Bindings, guest: Guest, export: str, package_id: str | None) -> Binding:
-    """The export that is bound where the guest is."""
+    """The export that is bound where the guest is; all calls of a session get the same version."""
+    rollout_key = guest.run.invocation.related.session_id or guest.run.id
     found = [
         binding
-        for binding in bindings.of(guest.scope)
+        for binding in bindings.of(guest.scope, rollout_key)
         if binding.export_id == export and package_id in (None, binding.package_id)
     ]
     if not found:

@@ -88,7 +88,7 @@ class Hooks:
                     stored.scope,
                     [
                         binding.binding_id
-                        for binding in self._bindings.of(stored.scope)
+                        for binding in self._bindings.of(stored.scope, stored.event.subject.id)
                         if self._may_subscribe(binding, stored.event.type)
                     ],
                 )

@@ -1,0 +1,1 @@
+"""Bindings of the gateway: records with revisions, validation, rollout between versions, live look-ups."""

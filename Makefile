@@ -16,7 +16,7 @@ NOTES_TS := plugins/notes-ts
 REGISTRY := .tools/usr/bin/docker-registry
 NODE_PEER := benchmarks/peers/mcp_typescript
 GO_PEER := benchmarks/peers/go_plugin
-ON_POSTGRESQL := $(patsubst %,tests/vai/invocations/test_%.py,hooks runtime harness chaos gateway_api)
+ON_POSTGRESQL := $(patsubst %,tests/vai/invocations/test_%.py,hooks runtime harness chaos gateway_api) tests/gateway/api
 PEERS := .venv-peers/ok .venv-fastmcp/ok .venv-pygls/ok .venv-pylsp/ok .venv-plot/ok \
   $(NODE_PEER)/node_modules/.package-lock.json $(GO_PEER)/bin/host
 
@@ -56,6 +56,7 @@ surface: setup ## record ainb's wire surface anew, after a change that is meant
 tables: setup ## write the tables of the documentation that come out of the code
 	$(BIN)/python -m tests.support.settings_table
 	$(BIN)/python -m tests.support.errors_table
+	$(BIN)/python -m tests.support.gateway_tables
 
 bench: setup .venv-peers/ok .venv-procrastinate/ok benchmarks/bin/echo ## ratios against the raw pipe and peers
 	$(BIN)/python -m benchmarks

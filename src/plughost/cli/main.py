@@ -44,6 +44,7 @@ COMMANDS = {
     "invoke": "vai.invoke",
     "invocations": "vai.invocations",
     "database": "vai.database",
+    "serve": "serve",
 }
 """By command name: its module in `commands`. Only the module of the used command is imported."""
 
@@ -53,6 +54,7 @@ SECTIONS = {
     "Operate running hosts": ("ps", "logs", "start", "restart", "reload", "stop", "data"),
     "Packages": ("pack", "keygen", "sign", "verify", "push", "pull", "install", "packages"),
     "Invoke exports of packages": ("invoke", "invocations", "database"),
+    "Run the gateway": ("serve",),
     "This machine": ("doctor",),
 }
 """The sections of `plughost --help`, each with its commands."""

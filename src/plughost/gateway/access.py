@@ -28,6 +28,16 @@ def public() -> dict[str, Any]:
     return {OPT: Access(scope=None)}
 
 
-def needs(scope: str, *, in_project: bool = False, body: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Options of a route that needs a scope."""
-    return {OPT: Access(scope=scope, in_project=in_project, body=body)}
+def needs(scope: str, *, in_project: bool = False) -> dict[str, Any]:
+    """Options of a route without a body that needs a scope."""
+    return {OPT: Access(scope=scope, in_project=in_project)}
+
+
+def takes_json(scope: str, *, in_project: bool = False) -> dict[str, Any]:
+    """Options of a route with a JSON body that needs a scope."""
+    return {OPT: Access(scope=scope, in_project=in_project, body=JSON)}
+
+
+def takes_patch(scope: str, *, in_project: bool = False) -> dict[str, Any]:
+    """Options of a route with a JSON merge patch that needs a scope."""
+    return {OPT: Access(scope=scope, in_project=in_project, body=MERGE_PATCH)}

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, TypeAlias
+
+from litestar import Request
+from litestar.di import NamedDependency
 
 from plughost.gateway.access import Access
 from plughost.gateway.audit import AuditEntry
@@ -13,6 +16,7 @@ from plughost.gateway.problems import FieldError, Problem
 from plughost.gateway.services import GatewayServices
 from plughost.vai.bindings.binding import Scope
 
+HttpRequest: TypeAlias = Request[Any, Any, Any]
 STATE = "plughost_request"
 """The name of the request in the ASGI scope."""
 MAX_KEY = 255
@@ -125,3 +129,7 @@ class ApiRequest:
             address=self.address,
             request_id=self.request_id,
         )
+
+
+Api: TypeAlias = NamedDependency[ApiRequest]
+"""The request, as a handler declares that it wants it."""

@@ -30,7 +30,7 @@ def shown(error: BaseException) -> str:
 
 
 @pytest.mark.clause("GW-31")
-@pytest.mark.parametrize("text", SPELLINGS)
+@pytest.mark.parametrize("text", SPELLINGS, ids=["hex", "upper-case hex", "base64", "base64 for URLs"])
 async def test_a_key_from_each_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     file = tmp_path / "key"
     file.write_bytes(KEY)

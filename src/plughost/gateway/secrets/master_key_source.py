@@ -71,38 +71,55 @@ async def _from_command(line: str, seconds: float) -> bytes:
     if not words:
         raise InvalidSpec("the command of the master key is not a line of words", hint="check its quotes")
     what = f"the command {words[0]} of the master key"
+    reading, writing = os.pipe()
     try:
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise HostFailed(f"{what} cannot be started: {error.strerror}") from None
+        output, transport = await _reader(reading)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=writing,
+                stderr=asyncio.subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            transport.close()
+            raise HostFailed(f"{what} cannot be started: {error.strerror}") from None
+    finally:
+        os.close(writing)
     status = None
     try:
         async with asyncio.timeout(seconds):
-            output = await _read(process)
-            if len(output) > MAX_OUTPUT:
+            text = await _read(output)
+            if len(text) > MAX_OUTPUT:
                 raise HostFailed(f"{what} wrote more than {MAX_OUTPUT} bytes")
             status = await process.wait()
     except TimeoutError:
         raise HostFailed(f"{what} did not end within {seconds:g} seconds") from None
     finally:
+        transport.close()
         if status is None:
             await _kill(process)
     if status != 0:
         raise HostFailed(f"{what} failed with the status {status}", hint="run the command by hand")
-    return _decoded(output, what)
+    return _decoded(text, what)
 
 
-async def _read(process: asyncio.subprocess.Process) -> bytes:
+async def _reader(fd: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
+    """A stream over a pipe of our own. asyncio's pipe to a program would keep `wait` from returning until it is
+    read to its end, also after the program was killed."""
+    stream = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(fd, "rb", 0)
+    )
+    return stream, transport
+
+
+async def _read(stream: asyncio.StreamReader) -> bytes:
     """The output of a program until its end, or a little more than is allowed."""
-    assert process.stdout is not None
     output = b""
-    while len(output) <= MAX_OUTPUT and (part := await process.stdout.read(MAX_OUTPUT + 1)):
+    while len(output) <= MAX_OUTPUT and (part := await stream.read(MAX_OUTPUT + 1)):
         output += part
     return output
 

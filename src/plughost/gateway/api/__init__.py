@@ -1,0 +1,1 @@
+"""The resources of the gateway's API, one file each."""

@@ -16,7 +16,7 @@ NOTES_TS := plugins/notes-ts
 REGISTRY := .tools/usr/bin/docker-registry
 NODE_PEER := benchmarks/peers/mcp_typescript
 GO_PEER := benchmarks/peers/go_plugin
-ON_POSTGRESQL := $(patsubst %,tests/vai/invocations/test_%.py,hooks runtime harness chaos gateway_api) tests/gateway/api
+ON_POSTGRESQL := $(patsubst %,tests/vai/invocations/test_%.py,hooks runtime harness chaos gateway_api) tests/gateway
 PEERS := .venv-peers/ok .venv-fastmcp/ok .venv-pygls/ok .venv-pylsp/ok .venv-plot/ok \
   $(NODE_PEER)/node_modules/.package-lock.json $(GO_PEER)/bin/host
 

@@ -1,8 +1,4 @@
-"""A gateway in the test's process, and clients with keys.
-
-On SQLite, and where PLUGHOST_TEST_DATABASE=postgresql on PostgreSQL (`make e2e`). Modules whose tests are about
-several processes import the fixture of both.
-"""
+"""A gateway in the test's process, and clients with keys."""
 
 from __future__ import annotations
 
@@ -71,12 +67,6 @@ class InProcess:
         made = await self.database.write(api_keys.create, owner, wanted, self.time)
         assert made.key is not None
         return made.key
-
-
-@pytest.fixture
-async def database_url(runtime_url: str | None) -> str | None:
-    """The database of the gateway."""
-    return runtime_url
 
 
 @pytest.fixture

@@ -9,9 +9,6 @@ import pytest
 
 from plughost.gateway.changes import KEEP_SECONDS
 from tests.gateway.api.conftest import InProcess
-from tests.vai.conftest import database_url
-
-__all__ = ["database_url"]  # both databases
 
 ONCE = {"Idempotency-Key": "k1"}
 

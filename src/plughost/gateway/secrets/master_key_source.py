@@ -106,8 +106,8 @@ async def _from_command(line: str, seconds: float) -> bytes:
 
 
 async def _reader(fd: int) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
-    """A stream over a pipe of our own. With asyncio's pipe, `wait` would not return before the pipe was read to
-    its end, even if the program was killed."""
+    """A stream over a pipe of our own. With asyncio's pipe, `wait` would not return before the pipe was read
+    to its end, even if the program was killed."""
     stream = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_read_pipe(

@@ -124,6 +124,8 @@ CASES: dict[str, list[tuple[str, ...]]] = {
     "invoke": [("./package", EVIL, EVIL), (EVIL, EVIL, "{}"), ("./package", "echo", "{}", "--binding", EVIL)],
     "data": [("show", EVIL), ("adopt", EVIL)],
     "invocations": [(EVIL,), ("show", EVIL), ("ls", "--status", EVIL)],
+    "serve": [(EVIL,), ("--host", EVIL), ("--database", EVIL, "--data", "d", "--port", "0")],
+    "gw": [(EVIL,), ("keys", EVIL), ("keys", "recover", "--data", EVIL)],
     "database": [(EVIL,), ("import", EVIL), ("restore", EVIL), ("export", "x", "--database", EVIL)],
 }  # fmt: skip
 

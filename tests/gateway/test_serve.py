@@ -19,9 +19,7 @@ import pytest
 
 from plughost.errors import HostFailed
 from plughost.gateway import server
-from plughost.gateway.bootstrap import recover_key
 from plughost.gateway.gateway import Gateway
-from plughost.vai.database.open_database import open_database
 from tests.support.postgres import Server
 
 
@@ -192,9 +190,9 @@ async def test_the_owner_of_the_folder_recovers_a_lost_key(tmp_path: Path) -> No
         pass
     lost = (folder / "admin.key").read_text()
     (folder / "admin.key").unlink()
-    database = open_database(str(folder))
-    assert await recover_key(database, str(folder)) == str(folder / "admin.key")
-    await database.close()
+    words = [sys.executable, "-m", "plughost.cli", "gw", "keys", "recover", "--data", str(folder), "--json"]
+    ran = await asyncio.to_thread(subprocess.run, words, capture_output=True, text=True, timeout=30)
+    assert json.loads(ran.stdout) == {"key_file": str(folder / "admin.key")}, ran.stderr
     assert (folder / "admin.key").read_text() != lost
     async with Gateway(str(folder), port=0) as gateway, httpx.AsyncClient() as client:
         key = (folder / "admin.key").read_text().strip()

@@ -45,6 +45,7 @@ COMMANDS = {
     "invocations": "vai.invocations",
     "database": "vai.database",
     "serve": "serve",
+    "gw": "gw",
 }
 """By command name: its module in `commands`. Only the module of the used command is imported."""
 
@@ -54,7 +55,7 @@ SECTIONS = {
     "Operate running hosts": ("ps", "logs", "start", "restart", "reload", "stop", "data"),
     "Packages": ("pack", "keygen", "sign", "verify", "push", "pull", "install", "packages"),
     "Invoke exports of packages": ("invoke", "invocations", "database"),
-    "Run the gateway": ("serve",),
+    "Run the gateway": ("serve", "gw"),
     "This machine": ("doctor",),
 }
 """The sections of `plughost --help`, each with its commands."""

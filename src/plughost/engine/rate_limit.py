@@ -1,6 +1,7 @@
 """Rate limiting with a token bucket: limits bursts and the long-term rate.
 
-Used for notifications (`peer.py`), stderr (`io/stderr.py`) and reports of dropped frames (`reporter.py`).
+Used for notifications of a plugin (`LifecyclePolicy.max_notify_rate`, in `peer.py`), stderr (`io/stderr.py`)
+and reports of dropped frames (`reporter.py`).
 """
 
 from __future__ import annotations

@@ -36,6 +36,8 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True):
         return delay * (1 - self.jitter / 2 + self.jitter * chance())
 
 
+HOOK_DELIVERIES = Backoff()
+"""The default schedule for deliveries of events to hooks: eight attempts within some ten minutes."""
 TOOL_TRIES = Backoff(attempts=3, first=0.05, factor=4.0, longest=1.0)
 """The schedule for tools: short, because retries must fit into the deadline of the call."""
 

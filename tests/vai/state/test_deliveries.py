@@ -21,7 +21,7 @@ from plughost.vai.database.database import Database
 from plughost.vai.database.errors import DatabaseUnavailable
 from plughost.vai.database.open_database import open_database
 from plughost.vai.retry_policy import Backoff
-from plughost.vai.state.deliveries import MAX_CONCURRENT, RETRY_SECONDS, Deliveries
+from plughost.vai.state.deliveries import LOOK_SECONDS, MAX_CONCURRENT, Deliveries
 from plughost.vai.state.delivery_table import Delivery
 from plughost.vai.state.leases import ProcessLease
 from tests.support import until
@@ -294,7 +294,7 @@ async def test_nothing_is_claimed_and_lost_between_the_end_of_a_lease_and_its_ne
         await until(lambda: one._task.is_idle)
     await one._lease._heartbeat()
     go_on.set()
-    clock.advance(RETRY_SECONDS)
+    clock.advance(LOOK_SECONDS)
     await eventually(one, [("acked", 1)] * 3 * MAX_CONCURRENT)
     assert len({*seen}) == len(seen)
 
@@ -405,7 +405,7 @@ async def test_a_database_that_fails_stops_deliveries_for_a_while_only(
     await until(lambda: told)
     assert told[0] == "deliveries are waiting for their database"
     database.write = really
-    clock.advance(RETRY_SECONDS)
+    clock.advance(LOOK_SECONDS)
     await eventually(deliveries, [("acked", 1)])
 
 
@@ -460,7 +460,7 @@ async def test_a_claim_whose_commit_got_no_answer_is_not_lost(tmp_path: Path, po
         deliveries.start()
         await until(lambda: told)
         assert await status_of(deliveries) == [("leased", 1)]
-        clock.advance(RETRY_SECONDS)
+        clock.advance(LOOK_SECONDS)
         await eventually(deliveries, [("acked", 1)])
         assert len(hook.given) == 1
         await deliveries.close()

@@ -66,7 +66,7 @@ SELECT number, invocation_id, started, status, finished FROM invocations WHERE i
 -- events: the events of an invocation
 SELECT logged FROM invocation_events WHERE invocation_id = :invocation_id ORDER BY number;
 
--- oldest: the first ended invocations after a number, with the bytes of their records
+-- oldest: the first ended invocations after a number, with the bytes of their records; which are too old, the caller decides
 SELECT number, invocation_id, started_at, octet_length(started) + octet_length(finished) + (
   SELECT coalesce(sum(octet_length(logged)), 0) FROM invocation_events e WHERE e.invocation_id = i.invocation_id) AS bytes
 FROM invocations i

@@ -22,7 +22,7 @@ from plughost.vai.bindings.binding import Scope
 from plughost.vai.bindings.bindings import Bindings
 from plughost.vai.database.database import Database
 from plughost.vai.fair_share import FairShare
-from plughost.vai.retry_policy import Backoff
+from plughost.vai.retry_policy import HOOK_DELIVERIES, Backoff
 from plughost.vai.state.delivery_table import (
     ALL,
     DUE,
@@ -44,7 +44,7 @@ from plughost.vai.state.leases import ProcessLease
 
 CHANNEL = "plughost_deliveries"
 """The channel on which processes tell each other of new deliveries."""
-RETRY_SECONDS = 5.0
+LOOK_SECONDS = 5.0
 """Seconds until the next look after the database failed, and between looks for what others have left."""
 MAX_CONCURRENT = 16
 """Concurrent deliveries."""
@@ -103,7 +103,7 @@ class Deliveries:
         self._deliver = deliver
         self._bindings = bindings
         self._clock = clock
-        self._backoff = backoff or Backoff()
+        self._backoff = backoff or HOOK_DELIVERIES
         self._now = now
         self._queues: dict[str, _Queue] = {}
         self._ready: dict[str, _Queue] = {}
@@ -127,7 +127,7 @@ class Deliveries:
             self._work,
             clock,
             failure="deliveries are waiting for their database",
-            retry_seconds=RETRY_SECONDS,
+            retry_seconds=LOOK_SECONDS,
         )
         lease.on_taken_back.append(self.refresh)
         lease.on_lost.extend((self._forget_claims, self.refresh))
@@ -234,8 +234,8 @@ class Deliveries:
                 self._keep(claims, now)
         self._begin_attempts()
         later = [queue.next_due for queue in self._queues.values() if (queue.next_due or 0.0) > now]
-        next_due = min([at for at in later if at is not None], default=now + RETRY_SECONDS)
-        delay = min(max(next_due - self._now(), 0.0), RETRY_SECONDS)
+        next_due = min([at for at in later if at is not None], default=now + LOOK_SECONDS)
+        delay = min(max(next_due - self._now(), 0.0), LOOK_SECONDS)
         self._look_at = self._clock.time() + delay
         return delay
 

@@ -1,9 +1,10 @@
 """Leases: how processes that share a database notice that one of them is gone, and take over its work.
 
-A process has a lease and renews it. One that does not, because it was killed or stopped, loses it: another
-process ends the lease and, in the same transaction, takes back everything that was claimed under it. What is
-claimed carries the lease, so a process that wakes up later cannot settle what others have taken (fencing). It
-gets a new lease and goes on.
+A process has a lease and renews it. A process that does not renew its lease, because it was killed or
+suspended, loses it: another process ends the lease and, in the same transaction, takes back everything that
+was claimed under it. A claim carries its lease, and the statements `settle` and `give_back` of deliveries
+check it (fencing): a process that wakes up later cannot settle what others have taken. It gets a new lease
+and goes on.
 """
 
 from __future__ import annotations

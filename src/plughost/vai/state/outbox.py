@@ -1,6 +1,7 @@
 """Transactional outbox: events for hooks, written in the same transaction as the change that they report.
 
-So a host that is killed cannot have finished a run without its event.
+So a host that is killed cannot have finished a run without its event. The change itself yields `insert`, as
+`_finish` in `runs.py` does; `Outbox.add` is for events that report no change.
 """
 
 from __future__ import annotations

@@ -212,7 +212,8 @@ def _with_database(state: Path | None, use: Callable[[Database], Awaitable[T]]) 
 
 
 async def _prune(database: Database, retention: Retention, dry_run: bool) -> tuple[Pruned, PrunedState, int]:
-    """Prunes in small batches, or in a dry run. Returns what was removed, and the bytes that are left."""
+    """Prunes in small batches; with `dry_run`, only counts what would be removed. Returns what was removed,
+    and the bytes that are left."""
     from plughost.vai.records.records import Records
     from plughost.vai.records.retention import Pruned, PrunedState
     from plughost.vai.state.retention import StatePruner

@@ -191,7 +191,8 @@ async def test_many_processes_migrate_one_new_database(tmp_path: Path, database_
         assert process.returncode == 0, said
 
 
-NEXT = Migration(2, ("CREATE TABLE another (number INTEGER)", "INSERT INTO another VALUES (1)"))
+LAST = len(migrations.migrations("sqlite"))
+NEXT = Migration(LAST + 1, ("CREATE TABLE another (number INTEGER)", "INSERT INTO another VALUES (1)"))
 
 
 async def test_a_database_gets_the_migrations_that_it_lacks_and_a_newer_one_is_left_alone(
@@ -216,15 +217,37 @@ async def test_a_database_gets_the_migrations_that_it_lacks_and_a_newer_one_is_l
     assert [dict(row) for row in rows.rows] == [{"number": 1, "kept": 2}]
     await database.close()
     monkeypatch.undo()
-    with pytest.raises(HostFailed, match="newer plughost: its version is 2, and this plughost supports 1"):
+    newer = f"newer plughost: its version is {LAST + 1}, and this plughost supports {LAST}"
+    with pytest.raises(HostFailed, match=newer):
         await opened()
-    broken = Migration(3, ("CREATE TABLE third (number INTEGER)", "ALTER nothing"))
+    broken = Migration(LAST + 2, ("CREATE TABLE third (number INTEGER)", "ALTER nothing"))
     monkeypatch.setattr(migrations, "migrations", lambda dialect: (*known(dialect), NEXT, broken))
     with pytest.raises(HostFailed, match="syntax error"):
         await opened()
-    fixed = Migration(3, ("CREATE TABLE third (number INTEGER)",))
+    fixed = Migration(LAST + 2, ("CREATE TABLE third (number INTEGER)",))
     monkeypatch.setattr(migrations, "migrations", lambda dialect: (*known(dialect), NEXT, fixed))
     await opened()
+
+
+@pytest.mark.parametrize("revision", range(1, LAST))
+async def test_a_database_of_every_earlier_revision_is_migrated_with_its_data(
+    tmp_path: Path, database_url: str | None, monkeypatch, revision: int
+) -> None:
+    known = migrations.migrations
+    monkeypatch.setattr(migrations, "migrations", lambda dialect: known(dialect)[:revision])
+    earlier = open_database(str(tmp_path), database_url)
+    await earlier.write(PUT(name="kept", value="as it was"))
+    session = "INSERT INTO sessions (session_id, org_id, project_id, title) VALUES ('s', 'o', 'p', 't')"
+    await earlier.write(statement("session", {None: session})())
+    await earlier.close()
+    monkeypatch.undo()
+    database = open_database(str(tmp_path), database_url)
+    assert (await database.read(GET(name="kept"))).value() == "as it was"
+    titles = statement("titles", {None: "SELECT title FROM sessions"})
+    assert (await database.read(titles())).value() == "t"
+    tables = statement("tables", {None: "SELECT count(*) AS number FROM bindings"})
+    assert (await database.read(tables())).value() == 0
+    await database.close()
 
 
 async def test_a_process_waits_for_the_migrations_of_another_however_long_they_take(

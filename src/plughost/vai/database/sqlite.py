@@ -215,11 +215,11 @@ class SqliteDatabase:
         )  # a newer file is refused before anything is changed
         for setting in _SETTINGS:
             connection.execute(setting).fetchall()
-        while lacking := pending("sqlite", _version(connection), self.path):
+        while pending("sqlite", _version(connection), self.path):
             connection.execute("BEGIN IMMEDIATE")
             try:
                 version = _version(connection)
-                if version + 1 == lacking[0].number:  # else another process was faster
+                if lacking := pending("sqlite", version, self.path):  # else another process was faster
                     for statement in lacking[0].statements:
                         connection.execute(statement)
                     connection.execute(f"PRAGMA user_version = {version + 1}")

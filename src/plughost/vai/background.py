@@ -54,9 +54,7 @@ class BackgroundTask:
 
     def wake_in(self, seconds: float) -> None:
         """Runs the work after that time, unless it is woken earlier."""
-        self._cancel_timer()
-        if not self._closed:
-            self._timer = self._clock.call_at(self._clock.time() + seconds, self.wake)
+        self._wake_at(self._clock.time() + seconds)
 
     async def close(self, *, cancel: bool = False) -> None:
         """Ends the task: waits for the current run, or cancels it. May be called repeatedly."""
@@ -73,7 +71,16 @@ class BackgroundTask:
         asyncio.get_running_loop().call_exception_handler(context)
 
     async def _run(self) -> float | None:
-        return await self._work()
+        """Runs the work; returns the time of the next run."""
+        seconds = await self._work()
+        return None if seconds is None else self._clock.time() + seconds
+
+    def _wake_at(self, time: float) -> None:
+        self._cancel_timer()
+        if time <= self._clock.time():
+            self.wake()
+        elif not self._closed:
+            self._timer = self._clock.call_at(time, self.wake)
 
     def _on_done(self, task: asyncio.Task[float | None]) -> None:
         self._task = None
@@ -83,10 +90,10 @@ class BackgroundTask:
         if (error := task.exception()) is not None:
             self.report(error)
             self.wake_in(self._retry_seconds)
-        elif again or ((seconds := task.result()) is not None and seconds <= 0.0):
+        elif again:
             self.wake()
-        elif seconds is not None:
-            self.wake_in(seconds)
+        elif (time := task.result()) is not None:
+            self._wake_at(time)
 
     def _cancel_timer(self) -> None:
         if self._timer is not None:

@@ -564,7 +564,9 @@ async def test_what_was_begun_to_be_written_is_written_and_told(desk: Desk) -> N
 
 
 def test_an_export_is_found_by_its_name_and_if_need_be_its_package() -> None:
-    guest: Any = SimpleNamespace(scope=TENANT)
+    related = SimpleNamespace(session_id=None)
+    run = SimpleNamespace(id="inv_1", invocation=SimpleNamespace(related=related))
+    guest: Any = SimpleNamespace(scope=TENANT, run=run)
     other = msgspec.structs.replace(bound("triage", TENANT, "other"), package_id="acme/other")
     bindings = FixedBindings([bound("triage"), other, bound("reads", OTHERS[0], "foreign")])
     assert find_bound(bindings, guest, "triage", "acme/other") is other

@@ -41,9 +41,9 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 def serve(
     folder: Path | None, database: str | None, port: int, host: str, grace: float, as_json: bool
 ) -> None:
-    """Run the gateway until Ctrl-C: an HTTP API for keys, projects, secrets and the audit log.
+    """Run the gateway, an HTTP API, until Ctrl-C.
 
-    The first start makes an organisation, a project and an administrator's key, which is written to
+    It serves organisations, projects, API keys, secrets and the audit log. The first start makes an organisation, a project and an administrator's key, which is written to
     admin.key in the data folder.
     """
     if host not in LOOPBACK:

@@ -43,8 +43,8 @@ def serve(
 ) -> None:
     """Run the gateway, an HTTP API, until Ctrl-C.
 
-    It serves organisations, projects, API keys, secrets and the audit log. The first start makes an organisation, a project and an administrator's key, which is written to
-    admin.key in the data folder.
+    It serves organisations, projects, API keys, secrets and the audit log. The first start makes an
+    organisation, a project and an administrator's key, which is written to admin.key in the data folder.
     """
     if host not in LOOPBACK:
         raise InvalidSpec(

@@ -532,7 +532,10 @@ async def test_one_invocation_does_not_fill_the_disk(desk: Desk, monkeypatch) ->
 
 @contextmanager
 def held_writer(database: Database) -> Iterator[None]:
-    """The thread that writes does nothing else meanwhile."""
+    """The thread that writes does nothing else meanwhile. A server takes longer than its caller looks anyway."""
+    if database.dialect == "postgresql":
+        yield
+        return
     release = threading.Event()
 
     def hold() -> Steps[None]:
